@@ -1,0 +1,10 @@
+//! raft-namesrv: a nameserver cluster for Apache RocketMQ. The nodes are one Raft group.
+//!
+//! ```text
+//! bytes → frame → RemotingCommand → Request ─┬─ read  → table of this node → Reply ──────────┐
+//!                                            └─ write → Command → propose → Outcome → Reply ─┴→ bytes
+//! ```
+//!
+//! - [`liveness`]: which brokers are alive; the only reader of the clock.
+
+pub mod liveness;

@@ -1,0 +1,34 @@
+//! What a raft-namesrv cluster remembers.
+//!
+//! ```text
+//! Command ──▶ log (own write-ahead log) ──▶ RouteInfo::apply ──▶ Outcome
+//!                                              │
+//!                                              └─▶ snapshots (sled)
+//! ```
+//!
+//! - [`command`]: every change of the cluster's state as data; [`Outcome`] is what it came to.
+//! - [`route_info`]: the tables of a nameserver, with `apply` as the only door to change them.
+//! - [`log`]: entries, vote and bookkeeping, synced before anyone is told.
+//! - [`snapshots`]: whole states, so that the log can be purged.
+//! - [`format`]: how all of this becomes bytes; the only file that names bincode.
+//! - [`runtime`]: wall clock, randomness and files behind small traits, so that a simulation can own them.
+//!
+//! This crate knows no network and no consensus.
+
+pub mod command;
+pub mod format;
+pub mod log;
+pub mod log_id;
+pub mod outcome;
+pub mod position;
+pub mod route_info;
+pub mod runtime;
+pub mod settings;
+pub mod snapshots;
+
+pub use command::{Change, Command};
+pub use log_id::{LogId, Vote};
+pub use outcome::Outcome;
+pub use position::{At, Position};
+pub use route_info::RouteInfo;
+pub use settings::Settings;

@@ -1,0 +1,195 @@
+//! The tables themselves, and how they are read.
+
+use crate::command::{DataVersion, Name, Origin, QueueConfig, StaticTopicInfo};
+use crate::outcome::Event;
+use crate::{LogId, Position, Settings};
+use imbl::{OrdMap, OrdSet, Vector};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Identity of a broker process: cluster name and address.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct BrokerKey {
+    /// Cluster.
+    pub cluster: Name,
+    /// `ip:port`.
+    pub address: Name,
+}
+
+/// A topic's queues.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Topic {
+    /// Position of the last command that changed these queues or this topic's static mappings.
+    pub version: Position,
+    /// Queues per broker name, in name order, no name twice.
+    pub queues: Arc<[(Name, QueueConfig)]>,
+}
+
+/// A broker name: a master and its slaves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    /// Cluster of the first registration of the name.
+    pub cluster: Name,
+    /// Zone of the last registration.
+    pub zone: Option<Name>,
+    /// `enableActingMaster` of the last registration.
+    pub acting_master: bool,
+    /// Broker id → address, in id order, no id and no address twice, never empty.
+    pub brokers: Arc<[(i64, Name)]>,
+    /// Position of the last command that touched anything of this name.
+    pub version: Position,
+}
+
+/// A registered broker process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Live {
+    /// Broker name.
+    pub broker: Name,
+    /// Broker id.
+    pub id: i64,
+    /// Version of its topic table.
+    pub data_version: DataVersion,
+    /// Silence after which it expires, milliseconds.
+    pub timeout_ms: u64,
+    /// HA address.
+    pub ha_address: Option<Name>,
+    /// Position of the command that created or last changed this registration.
+    pub incarnation: Position,
+}
+
+/// One line of the history.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditRecord {
+    /// Where in the log.
+    pub at: Position,
+    /// Who asked for it, and when.
+    pub origin: Origin,
+    /// What happened.
+    pub event: Event,
+}
+
+/// The replicated state. See the module's documentation.
+#[derive(Debug, Clone, Default)]
+pub struct RouteInfo {
+    pub(super) revision: Option<LogId>,
+    pub(super) topics: OrdMap<Name, Topic>,
+    pub(super) groups: OrdMap<Name, Group>,
+    pub(super) clusters: OrdMap<Name, OrdSet<Name>>,
+    pub(super) live: OrdMap<BrokerKey, Live>,
+    pub(super) filter_servers: OrdMap<BrokerKey, Arc<[Name]>>,
+    pub(super) static_topics: OrdMap<Name, OrdMap<Name, Arc<StaticTopicInfo>>>,
+    pub(super) kv: OrdMap<Name, OrdMap<Name, Option<Name>>>,
+    pub(super) settings: Arc<Settings>,
+    pub(super) audit: Vector<AuditRecord>,
+    /// Derived: broker name → its topics.
+    pub(super) topics_of: OrdMap<Name, OrdSet<Name>>,
+    /// See [`RouteInfo::brokers_version`].
+    pub(super) brokers_version: Position,
+}
+
+impl RouteInfo {
+    /// Id of the last applied entry; its index is the *revision*.
+    #[must_use]
+    pub fn revision(&self) -> Option<LogId> {
+        self.revision
+    }
+
+    /// Queues of a topic.
+    #[must_use]
+    pub fn topic(&self, topic: &str) -> Option<&Topic> {
+        self.topics.get(topic)
+    }
+
+    /// All topics, in name order.
+    pub fn topics(&self) -> impl ExactSizeIterator<Item = (&Name, &Topic)> {
+        self.topics.iter()
+    }
+
+    /// A broker name.
+    #[must_use]
+    pub fn group(&self, broker: &str) -> Option<&Group> {
+        self.groups.get(broker)
+    }
+
+    /// All broker names, in order.
+    pub fn groups(&self) -> impl ExactSizeIterator<Item = (&Name, &Group)> {
+        self.groups.iter()
+    }
+
+    /// All clusters with their broker names, in order.
+    pub fn clusters(&self) -> impl ExactSizeIterator<Item = (&Name, &OrdSet<Name>)> {
+        self.clusters.iter()
+    }
+
+    /// A registered broker process.
+    #[must_use]
+    pub fn live(&self, broker: &BrokerKey) -> Option<&Live> {
+        self.live.get(broker)
+    }
+
+    /// All registered broker processes, by cluster and address.
+    pub fn lives(&self) -> impl ExactSizeIterator<Item = (&BrokerKey, &Live)> {
+        self.live.iter()
+    }
+
+    /// Filter servers of a broker, in the order it gave them.
+    #[must_use]
+    pub fn filter_servers(&self, broker: &BrokerKey) -> Option<&Arc<[Name]>> {
+        self.filter_servers.get(broker)
+    }
+
+    /// Static mappings of a topic: broker name → info.
+    #[must_use]
+    pub fn static_topic(&self, topic: &str) -> Option<&OrdMap<Name, Arc<StaticTopicInfo>>> {
+        self.static_topics.get(topic)
+    }
+
+    /// Topics of a broker name.
+    #[must_use]
+    pub fn topics_of(&self, broker: &str) -> Option<&OrdSet<Name>> {
+        self.topics_of.get(broker)
+    }
+
+    /// A KV namespace: key → value. An emptied one is still known.
+    #[must_use]
+    pub fn kv_namespace(&self, namespace: &str) -> Option<&OrdMap<Name, Option<Name>>> {
+        self.kv.get(namespace)
+    }
+
+    /// A KV value; a null value reads as not found.
+    #[must_use]
+    pub fn kv(&self, namespace: &str, key: &str) -> Option<&Name> {
+        self.kv.get(namespace)?.get(key)?.as_ref()
+    }
+
+    /// All KV namespaces, in order.
+    pub fn kv_namespaces(&self) -> impl ExactSizeIterator<Item = (&Name, &OrdMap<Name, Option<Name>>)> {
+        self.kv.iter()
+    }
+
+    /// The replicated settings.
+    #[must_use]
+    pub fn settings(&self) -> &Arc<Settings> {
+        &self.settings
+    }
+
+    /// The history, oldest first, bounded.
+    pub fn audit(&self) -> impl ExactSizeIterator<Item = &AuditRecord> {
+        self.audit.iter()
+    }
+
+    /// Position of the last command that changed anything a route shows beside its topic's own queues and static
+    /// mappings: broker names' addresses, zones, flags, filter servers, settings, namespace ORDER_TOPIC_CONFIG.
+    /// A route encoded at one (`Topic::version`, `brokers_version`) is right while both are the same.
+    #[must_use]
+    pub fn brokers_version(&self) -> Position {
+        self.brokers_version
+    }
+
+    /// Version of a broker name (default when unknown): see [`Group::version`]. A change of a setting that
+    /// registration reads moves every group's version.
+    #[must_use]
+    pub fn group_version(&self, broker: &str) -> Position {
+        self.groups.get(broker).map_or(Position::default(), |g| g.version)
+    }
+}

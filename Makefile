@@ -1,0 +1,39 @@
+# The commands of this project. `make verify` is the gate: it changes no file, and CI runs the same.
+
+CARGO ?= cargo
+# JAVA_RELEASE chooses the RocketMQ release that `make interop` starts, SECONDS how long `make chaos` and `make fuzz` go on.
+JAVA_RELEASE ?= 5.5.0
+SECONDS ?= 60
+
+.DEFAULT_GOAL := help
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: verify fmt-check lint doc deny shellcheck test
+verify: fmt-check lint doc deny shellcheck test ## everything that must be green; changes nothing
+
+fmt-check:
+	$(CARGO) fmt --all -- --check
+
+lint: ## clippy, warnings are errors
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+doc: ## the API pages, with no broken link
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --locked
+
+deny: # where cargo-deny is installed
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --locked check bans licenses sources; \
+	 else echo "deny: cargo-deny is not installed, skipped (cargo install cargo-deny --locked)"; fi
+
+shellcheck: # where shellcheck is installed
+	@if command -v shellcheck >/dev/null; then git ls-files -z '*.sh' .ci/run | xargs -0 shellcheck -x; \
+	 else echo "shellcheck: not installed, skipped"; fi
+
+test: ## all tests that need nothing but cargo
+	$(CARGO) test --workspace --locked
+
+.PHONY: fix
+fix: ## let the tools rewrite what they can
+	$(CARGO) clippy --workspace --all-targets --fix --allow-dirty --allow-staged
+	$(CARGO) fmt --all

@@ -10,7 +10,7 @@
 //! - [`route_info`]: the tables of a nameserver, with `apply` as the only door to change them.
 //! - [`log`]: entries, vote and bookkeeping, synced before anyone is told.
 //! - [`snapshots`]: whole states, so that the log can be purged.
-//! - [`format`]: how all of this becomes bytes; the only file that names bincode.
+//! - [`mod@format`]: how all of this becomes bytes; the only file that names bincode.
 //! - [`runtime`]: wall clock, randomness and files behind small traits, so that a simulation can own them.
 //!
 //! This crate knows no network and no consensus.

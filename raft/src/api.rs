@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::time::Duration;
 use storage::outcome::Event;
@@ -75,6 +76,55 @@ impl Default for SnapshotPolicy {
             log_bytes_max: 512 << 20,
         }
     }
+}
+
+/// What consensus asks of the data directory beside the log and the snapshots.
+pub trait Directory: Send + Sync + 'static {
+    /// Random id of the cluster that this directory belongs to; `None` before its birth.
+    fn cluster_id(&self) -> Option<u128>;
+
+    /// Keeps the cluster id for good. Durable when it returns; called once in the life of a directory.
+    ///
+    /// # Errors
+    /// It could not be made durable; then the node does not join.
+    fn save_cluster_id(&self, cluster_id: u128) -> io::Result<()>;
+
+    /// Whether an unsynced tail of the log was cut when it was opened. Told to other nodes.
+    fn log_was_cut(&self) -> bool;
+
+    /// How much room the disk has left. Asked often: answer from memory.
+    fn space(&self) -> Space {
+        Space::Enough
+    }
+}
+
+/// Room on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Space {
+    /// Nothing to worry about.
+    Enough,
+    /// Little: a leader refuses commands and hands leadership over.
+    Low,
+    /// Nearly none: the node takes no entries; heartbeats, votes and look-ups go on.
+    Full,
+}
+
+/// A change of the membership.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MemberChange {
+    /// Takes a waiting node in as a learner: it follows and serves look-ups, but does not vote.
+    AddLearner(Member),
+    /// Makes a learner that has caught up a voter.
+    Promote(NodeId),
+    /// Removes a member (not the leader: transfer first). Its id is never used again.
+    Remove(NodeId),
+    /// Adds `new`, waits until it has caught up, makes it a voter and removes `old`.
+    Replace {
+        /// The dead node.
+        old: NodeId,
+        /// Its successor, with an id of its own.
+        new: Member,
+    },
 }
 
 /// A command that was committed, and applied on this node.
@@ -183,6 +233,10 @@ pub struct Status {
     pub snapshot: Option<LogId>,
     /// Bytes of the log.
     pub log_bytes: u64,
+    /// Hash of the state in the newest snapshot, with the entry it stands at.
+    pub state_hash: Option<(LogId, u128)>,
+    /// Nodes whose state hash differed from this node's at the same entry: an alarm.
+    pub diverged: Vec<NodeId>,
     /// Why the node waits or refuses, in a sentence with the command to run; empty when all is well.
     pub notice: String,
 }

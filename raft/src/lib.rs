@@ -5,6 +5,8 @@
 
 pub mod api;
 mod node;
+mod peer;
 
 pub use api::*;
 pub use node::{Node, Parts};
+pub use peer::{BoxedStream, NetworkFuture, PeerNetwork, PeerStream, TcpPeers};

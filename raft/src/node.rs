@@ -1,16 +1,16 @@
 //! The façade.
 
 use crate::api::{
-    AppliedEntry, Leadership, MessageError, NodeId, OpenError, Options, PeerMessages, ProposeError, Proposed,
-    ReadError, Status,
+    AppliedEntry, Directory, Leadership, MemberChange, MessageError, NodeId, OpenError, Options,
+    PeerMessages, ProposeError, Proposed, ReadError, Status,
 };
+use crate::peer::PeerNetwork;
 use bytes::Bytes;
 use std::sync::Arc;
 use storage::log::Log;
 use storage::runtime::Runtime;
 use storage::snapshots::Snapshots;
 use storage::{Command, LogId, RouteInfo};
-use tokio::net::TcpListener;
 use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
 
@@ -26,10 +26,12 @@ pub struct Parts {
     pub snapshots: Arc<dyn Snapshots>,
     /// Wall clock and randomness.
     pub runtime: Arc<dyn Runtime>,
-    /// The peer port, already listening.
-    pub listener: TcpListener,
+    /// Connections to and from peers; in production [`crate::TcpPeers`] around the listening peer port.
+    pub network: Arc<dyn PeerNetwork>,
     /// Random id of the data directory.
     pub directory_id: u128,
+    /// The rest of what the data directory knows.
+    pub directory: Arc<dyn Directory>,
     /// Takes messages of other nodes.
     pub messages: Arc<dyn PeerMessages>,
 }
@@ -132,6 +134,8 @@ impl Node {
             purged: None,
             snapshot: None,
             log_bytes: 0,
+            state_hash: None,
+            diverged: Vec::new(),
             notice: String::new(),
         }
     }
@@ -142,6 +146,20 @@ impl Node {
     /// # Errors
     /// No leader, not a voter, or it did not take over in time.
     pub async fn transfer(&self, _to: Option<NodeId>, _deadline: Instant) -> Result<NodeId, ProposeError> {
+        Err(ProposeError::Refused("not built yet".into()))
+    }
+
+    /// Changes the membership, one change at a time. Works from any node; waits until the change is committed
+    /// (for a replacement: until the new node has caught up and votes).
+    ///
+    /// # Errors
+    /// Refused with the reason (not reached, not caught up, a quorum would be lost, the leader itself), or
+    /// unknown when the deadline came first.
+    pub async fn change_members(
+        &self,
+        _change: MemberChange,
+        _deadline: Instant,
+    ) -> Result<(), ProposeError> {
         Err(ProposeError::Refused("not built yet".into()))
     }
 

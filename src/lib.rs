@@ -5,6 +5,10 @@
 //!                                            └─ write → Command → propose → Outcome → Reply ─┴→ bytes
 //! ```
 //!
+//! - [`wire`]: bytes ⇄ [`wire::RemotingCommand`].
+//! - [`protocol`]: [`wire::RemotingCommand`] ⇄ [`protocol::Request`] and [`protocol::Reply`], and their JSON bodies.
 //! - [`liveness`]: which brokers are alive; the only reader of the clock.
 
 pub mod liveness;
+pub mod protocol;
+pub mod wire;

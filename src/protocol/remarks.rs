@@ -1,0 +1,65 @@
+//! The texts beside result codes, as Java gives them. Tools and people look for them.
+
+use std::fmt::Display;
+
+/// REGISTER_BROKER: the checksum of the body is another.
+pub const CRC32_NOT_MATCH: &str = "crc32 not match";
+/// REGISTER_BROKER: refused by the tables (a first registration with exactly one topic).
+pub const REGISTER_BROKER_FAILED: &str = "register broker failed";
+/// PUT_KV_CONFIG.
+pub const NAMESPACE_OR_KEY_IS_NULL: &str = "namespace or key is null";
+/// A list that a setting switches off.
+pub const DISABLED: &str = "disable";
+/// Too early after the start, or this node is not entitled to answer.
+pub const NOT_READY: &str = "name server not ready";
+/// UPDATE_NAMESRV_CONFIG: the text is no properties text.
+pub const BAD_PROPERTIES: &str = "string2Properties error";
+/// UPDATE_NAMESRV_CONFIG names a black-listed key.
+pub const BLACK_LISTED: &str = "Can not update config in black list.";
+/// Too much in flight.
+pub const BUSY: &str = "[OVERLOAD]system busy, start flow control for a while";
+/// GET_BROKER_MEMBER_GROUP: Java forgets to clear this, and it goes out with code 0.
+pub const NO_RESPONSE_CODE: &str = "not set any response code";
+
+/// A code that no nameserver knows.
+#[must_use]
+pub fn not_supported(code: i32) -> String {
+    format!(" request type {code} not supported")
+}
+
+/// GET_ROUTEINFO_BY_TOPIC; a missing topic prints as `null`.
+#[must_use]
+pub fn no_route(topic: Option<&str>) -> String {
+    format!(
+        "No topic route info in name server for the topic: {}\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details.",
+        or_null(topic)
+    )
+}
+
+/// GET_KV_CONFIG.
+#[must_use]
+pub fn no_kv(namespace: Option<&str>, key: Option<&str>) -> String {
+    format!("No config item, Namespace: {} Key: {}", or_null(namespace), or_null(key))
+}
+
+/// GET_KVLIST_BY_NAMESPACE.
+#[must_use]
+pub fn no_kv_namespace(namespace: Option<&str>) -> String {
+    format!("No config item, Namespace: {}", or_null(namespace))
+}
+
+/// A header field that the request cannot do without.
+#[must_use]
+pub fn missing_field(field: &str) -> String {
+    format!("the header field {field} is missing or unreadable")
+}
+
+/// A body that does not parse.
+#[must_use]
+pub fn bad_body(what: &str, why: impl Display) -> String {
+    format!("the body is no {what}: {why}")
+}
+
+fn or_null(text: Option<&str>) -> &str {
+    text.unwrap_or("null")
+}

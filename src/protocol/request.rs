@@ -1,0 +1,293 @@
+//! What is asked for: one variant per request code.
+
+use super::body::RouteStyle;
+use super::{Reply, properties, registration, remarks};
+use crate::wire::RemotingCommand;
+use crate::wire::codes::request as code;
+use storage::command::{DataVersion, Name, QueueConfig};
+
+/// A request, its header read and checked. Texts are borrowed from the command.
+///
+/// A header field that is missing, null, or no number where one is wanted is `None`: what follows depends on the
+/// request. Those that cannot do without one are refused by [`Request::parse`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Request<'a> {
+    /// 100.
+    PutKv(PutKv<'a>),
+    /// 101.
+    GetKv(GetKv<'a>),
+    /// 102.
+    DeleteKv(DeleteKv<'a>),
+    /// 219: a namespace.
+    ListKv(Option<&'a str>),
+    /// 103: its stages are in [`super::registration`], and start from the command itself.
+    RegisterBroker,
+    /// 104.
+    UnregisterBroker(UnregisterBroker<'a>),
+    /// 904.
+    BrokerHeartbeat(BrokerHeartbeat<'a>),
+    /// 322. Also a heartbeat.
+    QueryDataVersion(QueryDataVersion<'a>),
+    /// 901.
+    GetMemberGroup(GetMemberGroup<'a>),
+    /// 105.
+    GetRoute(GetRoute<'a>),
+    /// 106.
+    GetClusterInfo,
+    /// 205: a broker name (unknown or missing: no topic).
+    WipeWritePermission(Option<&'a str>),
+    /// 327: a broker name (unknown or missing: no topic).
+    AddWritePermission(Option<&'a str>),
+    /// 206, 311, 312, 313.
+    ListTopics(TopicFilter),
+    /// 224: a cluster (unknown or missing: no topic).
+    ListClusterTopics(Option<&'a str>),
+    /// 304.
+    ListSystemTopics,
+    /// 216.
+    DeleteTopic(DeleteTopic<'a>),
+    /// 217.
+    RegisterTopic(RegisterTopic<'a>),
+    /// 318: keys and texts, sorted by key, no key twice. Not yet checked against any list of keys.
+    UpdateConfig(Vec<(Name, Name)>),
+    /// 319.
+    GetConfig,
+    /// Anything else.
+    Unsupported(i32),
+}
+
+/// Sets a KV entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PutKv<'a> {
+    /// Namespace.
+    pub namespace: &'a str,
+    /// Key.
+    pub key: &'a str,
+    /// Value.
+    pub value: Option<&'a str>,
+}
+
+/// A KV entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GetKv<'a> {
+    /// Namespace.
+    pub namespace: Option<&'a str>,
+    /// Key.
+    pub key: Option<&'a str>,
+}
+
+/// Deletes a KV entry; success whatever is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeleteKv<'a> {
+    /// Namespace.
+    pub namespace: Option<&'a str>,
+    /// Key.
+    pub key: Option<&'a str>,
+}
+
+/// A broker leaves; success whatever is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnregisterBroker<'a> {
+    /// Cluster.
+    pub cluster: Option<&'a str>,
+    /// Broker name.
+    pub broker: Option<&'a str>,
+    /// Address.
+    pub address: Option<&'a str>,
+    /// Broker id. Does not decide.
+    pub id: Option<i64>,
+}
+
+/// A broker lives. Cluster and address are its identity; the rest of the header is not used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BrokerHeartbeat<'a> {
+    /// Cluster.
+    pub cluster: &'a str,
+    /// Address.
+    pub address: &'a str,
+}
+
+/// Whether a broker's topic table is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueryDataVersion<'a> {
+    /// Cluster.
+    pub cluster: &'a str,
+    /// Address.
+    pub address: &'a str,
+    /// The version that the broker has; without one the answer is "changed".
+    pub data_version: Option<DataVersion>,
+}
+
+/// Ids and addresses of a broker name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GetMemberGroup<'a> {
+    /// Cluster: only echoed.
+    pub cluster: Option<&'a str>,
+    /// Broker name.
+    pub broker: Option<&'a str>,
+}
+
+/// Where a topic is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GetRoute<'a> {
+    /// Topic.
+    pub topic: Option<&'a str>,
+    /// How the body is to be written. (A filter by zone writes the old style whatever this says.)
+    pub style: RouteStyle,
+    /// Only brokers of this zone, and broker names without a master.
+    pub zone: Option<&'a str>,
+}
+
+/// Which topics to list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TopicFilter {
+    /// 206: all.
+    All,
+    /// 311: of units.
+    Unit,
+    /// 312: with unit subscriptions.
+    UnitSubscription,
+    /// 313: with unit subscriptions, and not of a unit.
+    UnitSubscriptionOnly,
+}
+
+/// Deletes a topic; success whatever is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeleteTopic<'a> {
+    /// Topic.
+    pub topic: Option<&'a str>,
+    /// Only on the brokers of this cluster; never empty.
+    pub cluster: Option<&'a str>,
+}
+
+/// Registers one topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegisterTopic<'a> {
+    /// Topic; without one there is nothing to do, and that is a success.
+    pub topic: Option<&'a str>,
+    /// Queues per broker name, in the order of the request.
+    pub queues: Vec<(Name, QueueConfig)>,
+}
+
+/// How a read wants to be answered. Our own header fields: `__READ_MODE`, `__MIN_REVISION`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// From where; `None` leaves it to the node's setting.
+    pub mode: Option<ReadMode>,
+    /// Whether the answer carries `__REVISION`.
+    pub wants_revision: bool,
+}
+
+/// From where a read is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadMode {
+    /// This node's table as it is.
+    Local,
+    /// This node's table once it has at least that revision.
+    MinRevision(u64),
+    /// Behind a read barrier.
+    Linearizable,
+}
+
+impl ReadOptions {
+    /// What a command asks for. Unreadable values count as absent, but ask for the revision.
+    #[must_use]
+    pub fn of(command: &RemotingCommand) -> Self {
+        let (mode, revision) = (command.field("__READ_MODE"), command.field("__MIN_REVISION"));
+        let by_name = match mode {
+            Some(mode) if mode.eq_ignore_ascii_case("linearizable") => Some(ReadMode::Linearizable),
+            Some(mode) if mode.eq_ignore_ascii_case("local") => Some(ReadMode::Local),
+            _ => None,
+        };
+        let by_revision = || revision.and_then(|text| text.parse().ok()).map(ReadMode::MinRevision);
+        let mode_of =
+            if by_name == Some(ReadMode::Linearizable) { by_name } else { by_revision().or(by_name) };
+        Self { mode: mode_of, wants_revision: mode.is_some() || revision.is_some() }
+    }
+}
+
+impl<'a> Request<'a> {
+    /// Reads a command's header and, but for registrations, its body.
+    ///
+    /// # Errors
+    /// The answer that says what is missing or unreadable.
+    pub fn parse(command: &'a RemotingCommand) -> Result<Self, Reply> {
+        let field = |key| command.field(key);
+        Ok(match command.code {
+            code::GET_ROUTEINFO_BY_TOPIC => Self::GetRoute(get_route(command)),
+            code::REGISTER_BROKER => Self::RegisterBroker,
+            code::BROKER_HEARTBEAT => Self::BrokerHeartbeat(BrokerHeartbeat {
+                cluster: required(command, "clusterName")?,
+                address: required(command, "brokerAddr")?,
+            }),
+            code::QUERY_DATA_VERSION => Self::QueryDataVersion(QueryDataVersion {
+                cluster: required(command, "clusterName")?,
+                address: required(command, "brokerAddr")?,
+                data_version: registration::parse_data_version(&command.body)?,
+            }),
+            code::GET_BROKER_CLUSTER_INFO => Self::GetClusterInfo,
+            code::GET_BROKER_MEMBER_GROUP => Self::GetMemberGroup(GetMemberGroup {
+                cluster: field("clusterName"),
+                broker: field("brokerName"),
+            }),
+            code::UNREGISTER_BROKER => Self::UnregisterBroker(UnregisterBroker {
+                cluster: field("clusterName"),
+                broker: field("brokerName"),
+                address: field("brokerAddr"),
+                id: field("brokerId").and_then(|text| text.parse().ok()),
+            }),
+            code::PUT_KV_CONFIG => Self::PutKv(put_kv(command)?),
+            code::GET_KV_CONFIG => Self::GetKv(GetKv { namespace: field("namespace"), key: field("key") }),
+            code::DELETE_KV_CONFIG => {
+                Self::DeleteKv(DeleteKv { namespace: field("namespace"), key: field("key") })
+            }
+            code::GET_KVLIST_BY_NAMESPACE => Self::ListKv(field("namespace")),
+            code::WIPE_WRITE_PERM_OF_BROKER => Self::WipeWritePermission(field("brokerName")),
+            code::ADD_WRITE_PERM_OF_BROKER => Self::AddWritePermission(field("brokerName")),
+            code::GET_ALL_TOPIC_LIST_FROM_NAMESERVER => Self::ListTopics(TopicFilter::All),
+            code::GET_UNIT_TOPIC_LIST => Self::ListTopics(TopicFilter::Unit),
+            code::GET_HAS_UNIT_SUB_TOPIC_LIST => Self::ListTopics(TopicFilter::UnitSubscription),
+            code::GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST => Self::ListTopics(TopicFilter::UnitSubscriptionOnly),
+            code::GET_TOPICS_BY_CLUSTER => Self::ListClusterTopics(field("cluster")),
+            code::GET_SYSTEM_TOPIC_LIST_FROM_NS => Self::ListSystemTopics,
+            code::DELETE_TOPIC_IN_NAMESRV => Self::DeleteTopic(DeleteTopic {
+                topic: field("topic"),
+                cluster: field("clusterName").filter(|name| !name.is_empty()),
+            }),
+            code::REGISTER_TOPIC_IN_NAMESRV => Self::RegisterTopic(RegisterTopic {
+                topic: field("topic"),
+                queues: registration::parse_queues(&command.body)?,
+            }),
+            code::UPDATE_NAMESRV_CONFIG => Self::UpdateConfig(
+                properties::parse(&command.body).map_err(|_| Reply::error(remarks::BAD_PROPERTIES))?,
+            ),
+            code::GET_NAMESRV_CONFIG => Self::GetConfig,
+            other => Self::Unsupported(other),
+        })
+    }
+}
+
+fn required<'a>(command: &'a RemotingCommand, key: &str) -> Result<&'a str, Reply> {
+    command.field(key).ok_or_else(|| Reply::error(remarks::missing_field(key)))
+}
+
+fn put_kv(command: &RemotingCommand) -> Result<PutKv<'_>, Reply> {
+    match (command.field("namespace"), command.field("key")) {
+        (Some(namespace), Some(key)) => Ok(PutKv { namespace, key, value: command.field("value") }),
+        _ => Err(Reply::error(remarks::NAMESPACE_OR_KEY_IS_NULL)),
+    }
+}
+
+/// Version of the client from which routes are standard JSON (5.x calls it 4.9.4).
+const STANDARD_JSON_SINCE: i32 = 401;
+
+fn get_route(command: &RemotingCommand) -> GetRoute<'_> {
+    let is_true = |key| command.field(key).is_some_and(|text| text.eq_ignore_ascii_case("true"));
+    let standard = command.version >= STANDARD_JSON_SINCE || is_true("acceptStandardJsonOnly");
+    let zone = command.field("__ZONE_NAME").filter(|name| !name.trim().is_empty());
+    GetRoute {
+        topic: command.field("topic"),
+        style: if standard { RouteStyle::Standard } else { RouteStyle::Old },
+        zone: zone.filter(|_| is_true("__ZONE_MODE")),
+    }
+}

@@ -1,0 +1,161 @@
+//! Cuts the bytes of a connection into commands.
+
+use super::{RemotingCommand, Serialization, header_binary, header_json, proxy};
+use bytes::{Buf, BytesMut};
+use std::net::SocketAddr;
+
+/// Bytes of a new connection before which nothing is looked at (a PROXY header is told apart by the first 12).
+const DETECT_BYTES: usize = 12;
+/// First byte of a TLS handshake.
+const TLS_HANDSHAKE: u8 = 0x16;
+/// Length field.
+const LENGTH_BYTES: usize = 4;
+/// Serialization and header length: the least that a frame's length counts.
+const MARK_BYTES: usize = 4;
+
+/// Why a connection's bytes are no commands. The connection cannot go on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// A TLS handshake.
+    #[error("the connection starts with a TLS handshake, and TLS is not offered here")]
+    Tls,
+    /// A PROXY protocol header that does not parse.
+    #[error("broken PROXY protocol header: {0}")]
+    Proxy(&'static str),
+    /// A length field over the limit, or under the least that a frame has.
+    #[error("frame of {claimed} bytes: a frame has from {MARK_BYTES} to {max} bytes after its length")]
+    FrameLength {
+        /// What the length field says.
+        claimed: u32,
+        /// The most that it may say.
+        max: usize,
+    },
+    /// The header would be longer than its frame.
+    #[error("header of {claimed} bytes in a frame that has room for {room}")]
+    HeaderLength {
+        /// What the header length says.
+        claimed: usize,
+        /// What the frame has.
+        room: usize,
+    },
+    /// Neither JSON nor ROCKETMQ.
+    #[error("unknown header serialization {0}")]
+    Serialization(u8),
+    /// The header is not what it should be.
+    #[error("broken {serialization} header: {reason}")]
+    Header {
+        /// How it is written.
+        serialization: Serialization,
+        /// What is wrong.
+        reason: &'static str,
+    },
+}
+
+/// Cuts a connection's bytes into commands. One per connection, since the beginning may hold a PROXY header.
+#[derive(Debug)]
+pub struct Decoder {
+    frame_max_bytes: usize,
+    stage: Stage,
+    proxied: Option<SocketAddr>,
+}
+
+/// How far a connection has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Nothing was looked at.
+    Detect,
+    /// What may stand before the first frame is gone; its first byte is not yet seen.
+    FirstByte,
+    /// Frames.
+    Frames,
+}
+
+impl Decoder {
+    /// For a new connection of a server; a frame with its length field may have `frame_max_bytes`.
+    #[must_use]
+    pub fn new(frame_max_bytes: usize) -> Self {
+        Self { frame_max_bytes, stage: Stage::Detect, proxied: None }
+    }
+
+    /// For answers that a client reads: no PROXY header, no detection.
+    #[must_use]
+    pub fn for_client() -> Self {
+        Self { stage: Stage::Frames, ..Self::new(super::FRAME_MAX_BYTES) }
+    }
+
+    /// Who the peer is as a PROXY header told, if one did.
+    #[must_use]
+    pub fn proxied(&self) -> Option<SocketAddr> {
+        self.proxied
+    }
+
+    /// Takes the next command from the front of `buf`; `None` when more bytes are needed.
+    ///
+    /// # Errors
+    /// Bytes that are no command. The connection must be closed; `buf` is not to be used any more.
+    pub fn next(&mut self, buf: &mut BytesMut) -> Result<Option<RemotingCommand>, WireError> {
+        if self.stage != Stage::Frames && !self.begin(buf)? {
+            return Ok(None);
+        }
+        let Some(length) = self.frame_length(buf)? else { return Ok(None) };
+        let frame = buf.get(LENGTH_BYTES..LENGTH_BYTES + length);
+        let Some((mark, rest)) = frame.and_then(<[u8]>::split_first_chunk::<MARK_BYTES>) else {
+            return Ok(None);
+        };
+        let [serialization, length_bytes @ ..] = *mark;
+        let [high, middle, low] = length_bytes;
+        let header_length = u32::from_be_bytes([0, high, middle, low]) as usize;
+        let Some(header) = rest.get(..header_length) else {
+            return Err(WireError::HeaderLength { claimed: header_length, room: rest.len() });
+        };
+        let serialization =
+            Serialization::from_byte(serialization).ok_or(WireError::Serialization(serialization))?;
+        let decoded = match serialization {
+            Serialization::Json => header_json::decode(header),
+            Serialization::RocketMq => header_binary::decode(header),
+        };
+        let mut command = decoded.map_err(|reason| WireError::Header { serialization, reason })?;
+        let body_length = rest.len() - header_length;
+        buf.advance(LENGTH_BYTES + MARK_BYTES + header_length);
+        if body_length > 0 {
+            command.body = buf.split_to(body_length).freeze();
+        }
+        Ok(Some(command))
+    }
+
+    /// Looks at the beginning of a connection; `false` when more bytes are needed.
+    fn begin(&mut self, buf: &mut BytesMut) -> Result<bool, WireError> {
+        if self.stage == Stage::Detect {
+            if buf.len() < DETECT_BYTES {
+                return Ok(false);
+            }
+            match proxy::parse(buf).map_err(WireError::Proxy)? {
+                proxy::Parsed::Incomplete => return Ok(false),
+                proxy::Parsed::Absent => {}
+                proxy::Parsed::Present { length, source } => {
+                    buf.advance(length);
+                    self.proxied = source;
+                }
+            }
+            self.stage = Stage::FirstByte;
+        }
+        match buf.first() {
+            None => return Ok(false),
+            Some(&TLS_HANDSHAKE) => return Err(WireError::Tls),
+            Some(_) => self.stage = Stage::Frames,
+        }
+        Ok(true)
+    }
+
+    /// Length of the frame at the front, as soon as it is known and allowed, complete or not.
+    fn frame_length(&self, buf: &BytesMut) -> Result<Option<usize>, WireError> {
+        let Some(claimed) = buf.first_chunk().map(|bytes| u32::from_be_bytes(*bytes)) else {
+            return Ok(None);
+        };
+        let max = self.frame_max_bytes.saturating_sub(LENGTH_BYTES);
+        match usize::try_from(claimed) {
+            Ok(length) if (MARK_BYTES..=max).contains(&length) => Ok(Some(length)),
+            _ => Err(WireError::FrameLength { claimed, max }),
+        }
+    }
+}

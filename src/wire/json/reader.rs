@@ -1,0 +1,294 @@
+//! The lenient reader.
+
+use std::borrow::Cow;
+
+/// Deepest nesting of a value that is skipped.
+const SKIP_DEPTH_MAX: u32 = 64;
+
+/// The beginning of a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// `{`: go on with [`Reader::key`] until it gives none.
+    Object,
+    /// `[`: go on with [`Reader::element`] until there is none.
+    Array,
+    /// `null`.
+    Null,
+    /// A text.
+    Text(Cow<'a, str>),
+    /// A number, `true` or `false`, as written.
+    Scalar(&'a str),
+}
+
+/// Walks over a JSON text without building anything. Beside standard JSON it takes unquoted keys, single quotes,
+/// commas too many, and raw control characters in texts. All errors are short reasons; after one the reader is done.
+#[derive(Debug, Clone)]
+pub struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+    /// A value ended, so a comma or the end of its container must follow.
+    after_value: bool,
+}
+
+impl<'a> Reader<'a> {
+    /// At the beginning of a text.
+    #[must_use]
+    pub fn new(text: &'a str) -> Self {
+        Self { text, at: 0, after_value: false }
+    }
+
+    /// The next value. An object or array is entered, anything else is consumed.
+    ///
+    /// # Errors
+    /// No value begins here.
+    pub fn value(&mut self) -> Result<Event<'a>, &'static str> {
+        let event = match self.peek().ok_or("a value is missing")? {
+            b'{' => Event::Object,
+            b'[' => Event::Array,
+            quote @ (b'"' | b'\'') => Event::Text(self.quoted(quote)?),
+            _ => self.scalar()?,
+        };
+        self.after_value = !matches!(event, Event::Object | Event::Array);
+        if !self.after_value {
+            self.at += 1;
+        }
+        Ok(event)
+    }
+
+    /// The next key of the object that was entered, with the reader before its value; `None` at the object's end.
+    ///
+    /// # Errors
+    /// Neither a key nor the end is here.
+    pub fn key(&mut self) -> Result<Option<Cow<'a, str>>, &'static str> {
+        if self.separated(b'}')? {
+            return Ok(None);
+        }
+        let key = match self.peek().ok_or("an object has no end")? {
+            quote @ (b'"' | b'\'') => self.quoted(quote)?,
+            _ => Cow::Borrowed(self.word()),
+        };
+        if self.peek() != Some(b':') {
+            return Err("a key without a value");
+        }
+        self.at += 1;
+        Ok(Some(key))
+    }
+
+    /// Whether the array that was entered goes on, with the reader before its next element.
+    ///
+    /// # Errors
+    /// Neither an element nor the end is here.
+    pub fn element(&mut self) -> Result<bool, &'static str> {
+        Ok(!self.separated(b']')?)
+    }
+
+    /// The next value as text: numbers and booleans as written, an object or array as it stands; `None` for null.
+    ///
+    /// # Errors
+    /// No value is here.
+    pub fn text(&mut self) -> Result<Option<Cow<'a, str>>, &'static str> {
+        self.peek();
+        let start = self.at;
+        match self.value()? {
+            Event::Null => Ok(None),
+            Event::Text(text) => Ok(Some(text)),
+            Event::Scalar(text) => Ok(Some(Cow::Borrowed(text))),
+            Event::Object => self.leave(b'}').map(|()| Some(Cow::Borrowed(self.since(start)))),
+            Event::Array => self.leave(b']').map(|()| Some(Cow::Borrowed(self.since(start)))),
+        }
+    }
+
+    /// Passes over the next value.
+    ///
+    /// # Errors
+    /// No value is here, or it is nested more than 64 deep.
+    pub fn skip(&mut self) -> Result<(), &'static str> {
+        match self.value()? {
+            Event::Object => self.leave(b'}'),
+            Event::Array => self.leave(b']'),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether nothing but white space is left.
+    ///
+    /// # Errors
+    /// Something is.
+    pub fn end(&mut self) -> Result<(), &'static str> {
+        match self.peek() {
+            None => Ok(()),
+            Some(_) => Err("something follows the value"),
+        }
+    }
+
+    /// Leaves the object or array that was just entered and that `closer` ends. Not recursive: the closers that are
+    /// awaited are the bits of a number, 1 for an object.
+    fn leave(&mut self, closer: u8) -> Result<(), &'static str> {
+        let (mut depth, mut objects) = (1u32, u64::from(closer == b'}'));
+        while depth > 0 {
+            let in_object = objects & 1 == 1;
+            let more = if in_object { self.key()?.is_some() } else { self.element()? };
+            if !more {
+                (depth, objects) = (depth - 1, objects >> 1);
+                continue;
+            }
+            let entered = match self.value()? {
+                Event::Object => 1,
+                Event::Array => 0,
+                _ => continue,
+            };
+            if depth == SKIP_DEPTH_MAX {
+                return Err("nested too deep");
+            }
+            (depth, objects) = (depth + 1, objects << 1 | entered);
+        }
+        Ok(())
+    }
+
+    /// Passes the commas before the next key or element; true when the container ends instead.
+    fn separated(&mut self, closer: u8) -> Result<bool, &'static str> {
+        let mut commas = 0;
+        while self.peek() == Some(b',') {
+            self.at += 1;
+            commas += 1;
+        }
+        match self.peek() {
+            None => Err("an object or array has no end"),
+            Some(byte) if byte == closer => {
+                self.at += 1;
+                self.after_value = true;
+                Ok(true)
+            }
+            Some(_) if self.after_value && commas == 0 => Err("a comma is missing"),
+            Some(_) => Ok(false),
+        }
+    }
+
+    /// The next byte that is no white space, with the reader before it.
+    fn peek(&mut self) -> Option<u8> {
+        loop {
+            let byte = *self.text.as_bytes().get(self.at)?;
+            if !matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
+                return Some(byte);
+            }
+            self.at += 1;
+        }
+    }
+
+    fn since(&self, start: usize) -> &'a str {
+        self.text.get(start..self.at).unwrap_or_default()
+    }
+
+    /// Everything up to the next byte that ends a word.
+    fn word(&mut self) -> &'a str {
+        let start = self.at;
+        let rest = self.text.as_bytes().get(start..).unwrap_or_default();
+        let ends = |byte: &u8| {
+            matches!(
+                byte,
+                b' ' | b'\t' | b'\r' | b'\n' | b'"' | b'\'' | b',' | b':' | b'{' | b'}' | b'[' | b']'
+            )
+        };
+        self.at += rest.iter().position(ends).unwrap_or(rest.len());
+        self.since(start)
+    }
+
+    fn scalar(&mut self) -> Result<Event<'a>, &'static str> {
+        match self.word() {
+            "null" => Ok(Event::Null),
+            word @ ("true" | "false") => Ok(Event::Scalar(word)),
+            word if is_number(word) => Ok(Event::Scalar(word)),
+            _ => Err("neither a text nor a number"),
+        }
+    }
+
+    /// A quoted text, with the reader on its first quote. Borrowed unless something in it is escaped.
+    fn quoted(&mut self, quote: u8) -> Result<Cow<'a, str>, &'static str> {
+        self.at += 1;
+        let start = self.at;
+        loop {
+            match self.text.as_bytes().get(self.at) {
+                None => return Err("a text has no end"),
+                Some(&byte) if byte == quote => {
+                    let text = self.since(start);
+                    self.at += 1;
+                    return Ok(Cow::Borrowed(text));
+                }
+                Some(b'\\') => return self.escaped(start, quote).map(Cow::Owned),
+                Some(_) => self.at += 1,
+            }
+        }
+    }
+
+    /// The rest of a quoted text that began at `start`, from its first backslash on.
+    fn escaped(&mut self, start: usize, quote: u8) -> Result<String, &'static str> {
+        let mut text = self.since(start).to_owned();
+        loop {
+            let plain = self.at;
+            let rest = self.text.as_bytes().get(plain..).unwrap_or_default();
+            let length =
+                rest.iter().position(|byte| *byte == quote || *byte == b'\\').ok_or("a text has no end")?;
+            self.at += length;
+            text.push_str(self.since(plain));
+            let stop = rest.get(length).copied();
+            self.at += 1;
+            if stop == Some(quote) {
+                return Ok(text);
+            }
+            text.push(self.escape()?);
+        }
+    }
+
+    /// What stands behind a backslash.
+    fn escape(&mut self) -> Result<char, &'static str> {
+        let letter = *self.text.as_bytes().get(self.at).ok_or("a text has no end")?;
+        self.at += 1;
+        Ok(match letter {
+            b'"' | b'\'' | b'\\' | b'/' => char::from(letter),
+            b'b' => '\u{8}',
+            b'f' | b'F' => '\u{c}',
+            b'n' => '\n',
+            b'r' => '\r',
+            b't' => '\t',
+            b'v' => '\u{b}',
+            b'0'..=b'7' => char::from(letter - b'0'),
+            b'x' => char::from_u32(self.hex(2)?).unwrap_or(char::REPLACEMENT_CHARACTER),
+            b'u' => self.unicode()?,
+            _ => return Err("an unknown escape"),
+        })
+    }
+
+    /// A character behind `\u`. Half a pair without the other half cannot be kept in UTF-8.
+    fn unicode(&mut self) -> Result<char, &'static str> {
+        let unit = self.hex(4)?;
+        if !(0xD800..0xDC00).contains(&unit) {
+            return Ok(char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER));
+        }
+        let after_first = self.at;
+        if self.text.as_bytes().get(self.at..self.at + 2) == Some(b"\\u") {
+            self.at += 2;
+            let low = self.hex(4)?;
+            if (0xDC00..0xE000).contains(&low) {
+                let scalar = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
+                return Ok(char::from_u32(scalar).unwrap_or(char::REPLACEMENT_CHARACTER));
+            }
+            self.at = after_first;
+        }
+        Ok(char::REPLACEMENT_CHARACTER)
+    }
+
+    fn hex(&mut self, digits: usize) -> Result<u32, &'static str> {
+        let text = self.text.get(self.at..self.at + digits).ok_or("an escape is cut short")?;
+        if !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err("an escape that is no number");
+        }
+        self.at += digits;
+        u32::from_str_radix(text, 16).map_err(|_| "an escape that is no number")
+    }
+}
+
+/// Digits, with a sign, a point or an exponent.
+fn is_number(word: &str) -> bool {
+    word.bytes().any(|byte| byte.is_ascii_digit())
+        && word.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E'))
+}

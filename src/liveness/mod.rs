@@ -1,22 +1,30 @@
 //! Which brokers are alive: the sessions of this node, reports to every voter, the ledger of last-heard, and the
 //! removals that a leader decides from it. Soft state: nothing here is stored, and removals are log entries.
 
+mod notices;
+mod status;
+
+pub use notices::MinBrokerIdNotice;
+pub use status::{BrokerStatus, Counters, GuardStatus, LivenessStatus, PeerStatus, Strength};
+
 use raft::{NodeId, PeerMessages};
 use std::sync::Arc;
+use std::time::Duration;
 use storage::Position;
 use storage::route_info::BrokerKey;
 use storage::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// A connection of this node, numbered since the process started.
+/// A connection of this node, numbered since the process started. Never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
 
 /// What was heard of a broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
-    /// REGISTER_BROKER that was accepted: the session is strong from now on.
+    /// REGISTER_BROKER that was accepted, or that changes nothing and is about to be confirmed: the session is
+    /// strong from now on.
     Register,
     /// BROKER_HEARTBEAT or QUERY_DATA_VERSION: the session is weak unless it is strong already.
     Heartbeat,
@@ -43,7 +51,7 @@ pub enum Known {
         /// The leader's applied index: answer once this node has applied that.
         applied: u64,
     },
-    /// Not in the table, or a removal is proposed and not yet applied.
+    /// Not in the table (`confirm`: and no removal is under way any more, so what is proposed now comes after it).
     Unknown,
     /// The leader cannot say now (no leader, no lease, own term not applied), or did not answer by the deadline.
     NotNow,
@@ -58,36 +66,70 @@ pub struct LivenessOptions {
     pub guard: bool,
     /// Share of the brokers, percent, above which removals within the window wait.
     pub guard_share_percent: u32,
+    /// How long removals count together.
+    pub guard_window: Duration,
+    /// How long a broker is kept at most after its own timeout has passed.
+    pub guard_hold: Duration,
+}
+
+impl LivenessOptions {
+    /// The defaults: guard on, 60 % within 10 s, kept for 10 minutes.
+    #[must_use]
+    pub fn new(node_id: NodeId) -> Self {
+        Self {
+            node_id,
+            guard: true,
+            guard_share_percent: 60,
+            guard_window: Duration::from_secs(10),
+            guard_hold: Duration::from_secs(600),
+        }
+    }
+}
+
+/// What [`Liveness::new`] makes.
+pub struct Parts {
+    /// The handle.
+    pub liveness: Liveness,
+    /// Takes the messages of other nodes: give it to `raft::Node::open`.
+    pub messages: Arc<dyn PeerMessages>,
+    /// Connections to close since a broker of theirs expired (answer the close with [`ClosedBy::Us`]).
+    pub expired: mpsc::UnboundedReceiver<SessionId>,
+    /// Notices to send to brokers. When the receiver is slow, notices are dropped and counted in the log.
+    pub notices: mpsc::Receiver<MinBrokerIdNotice>,
 }
 
 /// The handle that connections and the service use. Clones are the same.
+///
+/// A registration that changes nothing: [`heard`](Self::heard) with [`Heard::Register`] first, then
+/// [`confirm`](Self::confirm), so that the leader sees the session before it gives its word. One that changes
+/// something: propose, then `heard` when it was accepted. A connection's [`closed`](Self::closed) comes last of all.
 #[derive(Clone)]
 pub struct Liveness {}
 
 impl Liveness {
-    /// Makes it, with the handler of other nodes' messages, and the connections that must be closed since
-    /// their broker expired.
+    /// Makes it. Until [`start`](Self::start) it only listens.
     #[must_use]
-    pub fn new(
-        _options: LivenessOptions,
-        _runtime: Arc<dyn Runtime>,
-    ) -> (Self, Arc<dyn PeerMessages>, mpsc::UnboundedReceiver<SessionId>) {
+    #[allow(clippy::new_ret_no_self, reason = "the handle is one of several parts")]
+    pub fn new(_options: LivenessOptions, _runtime: Arc<dyn Runtime>) -> Parts {
         unreachable!("not built yet")
     }
 
     /// Starts reporting and deciding.
     pub fn start(&self, _node: raft::Node) {}
 
+    /// Ends its tasks: nothing is reported or decided any more.
+    pub fn stop(&self) {}
+
     /// A broker was heard on a connection (oneway requests too).
     pub fn heard(&self, _session: SessionId, _broker: BrokerKey, _what: Heard) {}
 
     /// Asks the leader whether it knows the broker: an unchanged REGISTER is answered only when it does.
-    /// Goes out at once.
+    /// Goes out at once; asks again until there is a word or the deadline has come.
     pub async fn confirm(&self, _broker: &BrokerKey, _deadline: Instant) -> Known {
         Known::NotNow
     }
 
-    /// The leader's last word on a broker, without asking.
+    /// The leader's last word on a broker that has a session here, without asking.
     #[must_use]
     pub fn last_word(&self, _broker: &BrokerKey) -> Option<Known> {
         None
@@ -96,9 +138,15 @@ impl Liveness {
     /// A connection is over, and all registrations that were in flight on it have their outcome.
     pub fn closed(&self, _session: SessionId, _by: ClosedBy) {}
 
-    /// Milliseconds since a broker was last heard anywhere, as this node's ledger has it.
+    /// Milliseconds since a broker of the table was last heard anywhere, as this node's ledger has it.
     #[must_use]
     pub fn silence_ms(&self, _broker: &BrokerKey) -> Option<u64> {
         None
+    }
+
+    /// Brokers, streams, guard and counters.
+    #[must_use]
+    pub fn status(&self) -> LivenessStatus {
+        LivenessStatus::default()
     }
 }

@@ -114,6 +114,10 @@ pub struct QueryDataVersion<'a> {
     pub cluster: &'a str,
     /// Address.
     pub address: &'a str,
+    /// Broker name: one that is known under another has changed.
+    pub broker: Option<&'a str>,
+    /// Broker id: likewise.
+    pub id: Option<i64>,
     /// The version that the broker has; without one the answer is "changed".
     pub data_version: Option<DataVersion>,
 }
@@ -223,6 +227,8 @@ impl<'a> Request<'a> {
             code::QUERY_DATA_VERSION => Self::QueryDataVersion(QueryDataVersion {
                 cluster: required(command, "clusterName")?,
                 address: required(command, "brokerAddr")?,
+                broker: field("brokerName"),
+                id: field("brokerId").and_then(|text| text.parse().ok()),
                 data_version: registration::parse_data_version(&command.body)?,
             }),
             code::GET_BROKER_CLUSTER_INFO => Self::GetClusterInfo,

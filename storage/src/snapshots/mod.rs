@@ -1,4 +1,13 @@
-//! Snapshots: whole states at a log id. [`Snapshots`] is what consensus asks of them.
+//! Snapshots: whole states at a log id. [`Snapshots`] is what consensus asks of them; [`SledSnapshots`] keeps
+//! them on disk, [`MemorySnapshots`] in memory for tests and simulations.
+
+mod error;
+mod memory;
+pub mod sled_store;
+
+pub use error::{RUNBOOK, SnapshotError};
+pub use memory::MemorySnapshots;
+pub use sled_store::SledSnapshots;
 
 use crate::LogId;
 use bytes::Bytes;
@@ -7,6 +16,9 @@ use std::io;
 
 /// Largest chunk of a snapshot, bytes (sled keeps larger values in files that it never syncs).
 pub const CHUNK_BYTES_MAX: usize = 64 << 10;
+
+/// How many complete snapshots are kept.
+pub const KEPT_MAX: usize = 2;
 
 /// Describes a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,7 +33,10 @@ pub struct SnapshotMeta {
     pub unix_ms: u64,
 }
 
-/// Keeps the last two snapshots.
+/// Keeps the last two snapshots. *Newest* means the highest log id; a second snapshot of the same log id takes
+/// the place of the first.
+///
+/// All calls but `latest` and `all` may read or write the disk: make them where blocking is allowed.
 pub trait Snapshots: Send + Sync + 'static {
     /// The newest complete snapshot.
     fn latest(&self) -> Option<SnapshotMeta>;
@@ -35,10 +50,11 @@ pub trait Snapshots: Send + Sync + 'static {
     /// The store cannot be written.
     fn begin(&self, meta: SnapshotMeta) -> io::Result<Box<dyn SnapshotWriter>>;
 
-    /// Chunk `number` of a complete snapshot; `None` after the last.
+    /// Chunk `number` of a complete snapshot, from 0; `None` after the last.
     ///
     /// # Errors
-    /// No such snapshot, or the chunk is damaged.
+    /// No such snapshot (`NotFound`: newer ones may have taken its place), or the chunk is damaged
+    /// (`InvalidData`).
     fn chunk(&self, last: LogId, number: u32) -> io::Result<Option<Bytes>>;
 }
 
@@ -47,12 +63,26 @@ pub trait SnapshotWriter: Send {
     /// Adds a chunk of at most [`CHUNK_BYTES_MAX`].
     ///
     /// # Errors
-    /// The store cannot be written.
+    /// The chunk is too large, or the store cannot be written.
     fn chunk(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Makes the snapshot durable and the newest; drops all but the last two.
+    /// Makes the snapshot durable; drops all but the newest two.
     ///
     /// # Errors
     /// The store cannot be written or synced; then the snapshot does not count.
     fn commit(self: Box<Self>) -> io::Result<()>;
+}
+
+/// Refuses a chunk that is too large.
+fn check_chunk_size(bytes: &[u8]) -> io::Result<()> {
+    if bytes.len() > CHUNK_BYTES_MAX {
+        let message = format!("a snapshot chunk has {} bytes; the limit is {CHUNK_BYTES_MAX}", bytes.len());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    Ok(())
+}
+
+/// That snapshot is not here.
+fn no_such_snapshot(last: LogId) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, format!("there is no snapshot at log id {last}"))
 }

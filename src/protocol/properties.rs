@@ -1,5 +1,9 @@
 //! Java's properties text: codes 318 and 319, and configuration files.
 
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::iter::Peekable;
+use std::str::Chars;
 use storage::command::Name;
 
 /// A text that is no properties text.
@@ -7,15 +11,128 @@ use storage::command::Name;
 #[error("a broken unicode escape")]
 pub struct BadProperties;
 
-/// Reads a text: keys and values sorted by key, of several with one key the last.
+/// Reads a text: keys and values sorted by key, of several with one key the last. Comments, continued lines, escapes and
+/// the separators `=`, `:` and white space are those of `java.util.Properties`; the text is UTF-8.
 ///
 /// # Errors
-/// A broken unicode escape.
-pub fn parse(_text: &[u8]) -> Result<Vec<(Name, Name)>, BadProperties> {
-    Ok(Vec::new())
+/// A broken unicode escape. Everything else means something.
+pub fn parse(text: &[u8]) -> Result<Vec<(Name, Name)>, BadProperties> {
+    let text = String::from_utf8_lossy(text);
+    let mut entries = BTreeMap::new();
+    let mut rest = text.chars().peekable();
+    loop {
+        skip_while(&mut rest, |c| is_space(c) || is_line_end(c));
+        match rest.peek() {
+            None => break,
+            Some('#' | '!') => skip_while(&mut rest, |c| !is_line_end(c)),
+            Some(_) => {
+                let (key, value) = entry(&mut rest)?;
+                entries.insert(Name::from(key), Name::from(value));
+            }
+        }
+    }
+    Ok(entries.into_iter().collect())
 }
 
-/// Writes `key=value` lines in the given order, as code 319 gives them.
-pub fn write<'a>(_entries: impl IntoIterator<Item = (&'a str, &'a str)>) -> bytes::Bytes {
-    bytes::Bytes::new()
+/// Writes `key=value` lines in the given order. Nothing is escaped: that is how Java answers code 319.
+pub fn write<'a>(entries: impl IntoIterator<Item = (&'a str, &'a str)>) -> Bytes {
+    let mut text = String::new();
+    for (key, value) in entries {
+        text.extend([key, "=", value, "\n"]);
+    }
+    Bytes::from(text)
+}
+
+/// A key and its value, up to the end of the logical line.
+fn entry(rest: &mut Peekable<Chars<'_>>) -> Result<(String, String), BadProperties> {
+    let key = word(rest, |c| is_space(c) || matches!(c, '=' | ':'))?;
+    skip_blank(rest);
+    if rest.next_if(|c| matches!(c, '=' | ':')).is_some() {
+        skip_blank(rest);
+    }
+    let value = word(rest, |_| false)?;
+    Ok((key, value))
+}
+
+/// Characters up to the end of the logical line, or one that ends the word; escapes resolved.
+fn word(rest: &mut Peekable<Chars<'_>>, ends: impl Fn(char) -> bool) -> Result<String, BadProperties> {
+    let mut word = String::new();
+    while let Some(character) = rest.next_if(|c| !is_line_end(*c) && !ends(*c)) {
+        if character != '\\' {
+            word.push(character);
+            continue;
+        }
+        match rest.next() {
+            None => break,
+            Some(end) if is_line_end(end) => continue_line(end, rest),
+            Some('u') => word.push(unicode(rest)?),
+            Some('t') => word.push('\t'),
+            Some('n') => word.push('\n'),
+            Some('r') => word.push('\r'),
+            Some('f') => word.push('\u{c}'),
+            Some(other) => word.push(other),
+        }
+    }
+    Ok(word)
+}
+
+/// Blanks, and the ends of lines that are continued.
+fn skip_blank(rest: &mut Peekable<Chars<'_>>) {
+    loop {
+        skip_while(rest, is_space);
+        let mut ahead = rest.clone();
+        if ahead.next() != Some('\\') {
+            return;
+        }
+        match ahead.next() {
+            Some(end) if is_line_end(end) => {
+                *rest = ahead;
+                continue_line(end, rest);
+            }
+            _ => return,
+        }
+    }
+}
+
+/// After a backslash and the end of a line: the next line goes on behind its leading blanks.
+fn continue_line(end: char, rest: &mut Peekable<Chars<'_>>) {
+    if end == '\r' {
+        rest.next_if_eq(&'\n');
+    }
+    skip_while(rest, is_space);
+}
+
+/// Four hexadecimal digits. Half of a surrogate pair takes its other half along.
+fn unicode(rest: &mut Peekable<Chars<'_>>) -> Result<char, BadProperties> {
+    let first = hex(rest)?;
+    if !(0xD800..0xDC00).contains(&first) {
+        return Ok(char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER));
+    }
+    let mut ahead = rest.clone();
+    let escaped = ahead.next() == Some('\\') && ahead.next() == Some('u');
+    if escaped && let Ok(second @ 0xDC00..0xE000) = hex(&mut ahead) {
+        *rest = ahead;
+        let scalar = 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
+        return Ok(char::from_u32(scalar).unwrap_or(char::REPLACEMENT_CHARACTER));
+    }
+    Ok(char::REPLACEMENT_CHARACTER)
+}
+
+fn hex(rest: &mut Peekable<Chars<'_>>) -> Result<u32, BadProperties> {
+    (0..4).try_fold(0, |number, _| {
+        let digit = rest.next().and_then(|c| c.to_digit(16)).ok_or(BadProperties)?;
+        Ok(number << 4 | digit)
+    })
+}
+
+fn skip_while(rest: &mut Peekable<Chars<'_>>, skip: impl Fn(char) -> bool) {
+    while rest.next_if(|c| skip(*c)).is_some() {}
+}
+
+fn is_space(character: char) -> bool {
+    matches!(character, ' ' | '\t' | '\u{c}')
+}
+
+fn is_line_end(character: char) -> bool {
+    matches!(character, '\n' | '\r')
 }

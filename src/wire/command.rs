@@ -68,11 +68,14 @@ impl Language {
         LANGUAGES.get(usize::from(self.0)).copied().unwrap_or("OTHER")
     }
 
-    /// By name; [`Language::OTHER`] when unknown.
+    /// By name in any case, or by number; [`Language::OTHER`] when unknown.
     #[must_use]
-    pub fn from_name(name: &str) -> Self {
-        let number = LANGUAGES.iter().position(|known| *known == name);
-        number.and_then(|n| u8::try_from(n).ok()).map_or(Self::OTHER, Self)
+    pub fn parse(text: &str) -> Self {
+        let by_name = LANGUAGES
+            .iter()
+            .position(|known| known.eq_ignore_ascii_case(text))
+            .and_then(|n| u8::try_from(n).ok());
+        by_name.or_else(|| text.parse().ok()).map_or(Self::OTHER, Self)
     }
 }
 

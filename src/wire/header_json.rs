@@ -28,13 +28,13 @@ pub(super) fn decode(header: &[u8]) -> Result<RemotingCommand, &'static str> {
     }
     while let Some(key) = reader.key()? {
         match &*key {
-            "code" => command.code = number(&mut reader)?.unwrap_or_default(),
-            "flag" => command.flag = number(&mut reader)?.unwrap_or_default(),
-            "opaque" => command.opaque = number(&mut reader)?.unwrap_or_default(),
-            "version" => command.version = number(&mut reader)?.unwrap_or_default(),
+            "code" => command.code = reader.int()?.unwrap_or_default(),
+            "flag" => command.flag = reader.int()?.unwrap_or_default(),
+            "opaque" => command.opaque = reader.int()?.unwrap_or_default(),
+            "version" => command.version = reader.int()?.unwrap_or_default(),
             "language" => {
                 if let Some(name) = reader.text()? {
-                    command.language = Language::from_name(&name);
+                    command.language = Language::parse(&name);
                 }
             }
             "remark" => command.remark = reader.text()?.map(std::borrow::Cow::into_owned),
@@ -44,10 +44,6 @@ pub(super) fn decode(header: &[u8]) -> Result<RemotingCommand, &'static str> {
     }
     reader.end()?;
     Ok(command)
-}
-
-fn number(reader: &mut Reader<'_>) -> Result<Option<i32>, &'static str> {
-    reader.text()?.map(|text| text.trim().parse().map_err(|_| "a number that is none")).transpose()
 }
 
 fn ext_fields(reader: &mut Reader<'_>, header_bytes: usize) -> Result<Option<ExtFields>, &'static str> {

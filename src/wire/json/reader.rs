@@ -98,6 +98,44 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// The next value as a whole number, as Java casts it: a number in quotes too, a fraction cut off, booleans as 1 and
+    /// 0; `None` for null and for an empty text.
+    ///
+    /// # Errors
+    /// It is none, or does not fit.
+    pub fn int<N: TryFrom<i64>>(&mut self) -> Result<Option<N>, &'static str> {
+        const NOT_A_NUMBER: &str = "not a whole number";
+        let number = match self.value()? {
+            Event::Null => return Ok(None),
+            Event::Text(text) if text.is_empty() || text == "null" => return Ok(None),
+            Event::Text(text) => text.parse().map_err(|_| NOT_A_NUMBER)?,
+            Event::Scalar("true") => 1,
+            Event::Scalar("false") => 0,
+            Event::Scalar(number) => {
+                number.parse().or_else(|_| whole_part(number)).map_err(|()| NOT_A_NUMBER)?
+            }
+            Event::Object | Event::Array => return Err(NOT_A_NUMBER),
+        };
+        N::try_from(number).map(Some).map_err(|_| "a number that is too large")
+    }
+
+    /// The next value as a boolean: one in quotes too, and 1 for true, other numbers for false; `None` for null and for
+    /// an empty text.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn boolean(&mut self) -> Result<Option<bool>, &'static str> {
+        Ok(match self.value()? {
+            Event::Null => None,
+            Event::Text(text) if text.is_empty() => None,
+            Event::Text(text) if text.eq_ignore_ascii_case("true") || text == "1" => Some(true),
+            Event::Text(text) if text.eq_ignore_ascii_case("false") || text == "0" => Some(false),
+            Event::Scalar("true" | "1") => Some(true),
+            Event::Scalar(_) => Some(false),
+            _ => return Err("neither true nor false"),
+        })
+    }
+
     /// Passes over the next value.
     ///
     /// # Errors
@@ -285,6 +323,18 @@ impl<'a> Reader<'a> {
         self.at += digits;
         u32::from_str_radix(text, 16).map_err(|_| "an escape that is no number")
     }
+}
+
+/// The whole part of a decimal fraction.
+fn whole_part(number: &str) -> Result<i64, ()> {
+    let fraction: f64 = number.parse().map_err(|_| ())?;
+    // Beyond 2^53 a fraction is no longer exact, and no such number is meant.
+    if fraction.abs() > 9_007_199_254_740_992.0 {
+        return Err(());
+    }
+    #[allow(clippy::cast_possible_truncation)]
+    let whole = fraction as i64;
+    Ok(whole)
 }
 
 /// Digits, with a sign, a point or an exponent.

@@ -37,7 +37,23 @@ pub fn put_int(number: i64, out: &mut BytesMut) {
 
 /// Appends a text in double quotes.
 pub fn put_text(text: &str, charset: Charset, out: &mut BytesMut) {
+    out.reserve(text.len() + 2);
     out.extend_from_slice(b"\"");
+    // Names and addresses are plain ASCII nearly always: one look at each byte, one copy.
+    if text.bytes().all(is_plain) {
+        out.extend_from_slice(text.as_bytes());
+    } else {
+        put_characters(text, charset, out);
+    }
+    out.extend_from_slice(b"\"");
+}
+
+/// Whether a byte stands for itself in every charset. (`/` does not.)
+fn is_plain(byte: u8) -> bool {
+    matches!(byte, b' '..b'\x7f') && !matches!(byte, b'"' | b'\\' | b'/')
+}
+
+fn put_characters(text: &str, charset: Charset, out: &mut BytesMut) {
     let mut plain = 0;
     for (at, character) in text.char_indices() {
         if !must_escape(character, charset) {
@@ -48,7 +64,6 @@ pub fn put_text(text: &str, charset: Charset, out: &mut BytesMut) {
         put_escaped(character, out);
     }
     out.extend_from_slice(text.as_bytes().get(plain..).unwrap_or_default());
-    out.extend_from_slice(b"\"");
 }
 
 fn must_escape(character: char, charset: Charset) -> bool {

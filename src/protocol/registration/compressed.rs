@@ -1,0 +1,84 @@
+//! Bodies in a zlib stream: parts, each behind its length or count (4 bytes).
+//!
+//! ```text
+//! data version (JSON) │ n │ n × topic (words) │ filter servers (JSON) │ since 5.0.0: n │ n × static-topic info (JSON)
+//! topic: name readQueues writeQueues perm filterType attributes
+//! ```
+//! Parts are read as they are inflated, so that neither the whole nor a length that is only claimed is held.
+
+use super::{Body, INFLATED_MAX_BYTES, TOPICS_MAX, plain, shared};
+use flate2::read::ZlibDecoder;
+use std::io::{Read, Take};
+use storage::command::{QueueConfig, TopicConfig};
+
+/// Largest part, bytes: no larger than the frame that a plain body would need.
+const PART_MAX_BYTES: u32 = 16 << 20;
+
+/// Reads a body; one that should end with static-topic infos must have them.
+pub(super) fn parse(body: &[u8], with_static_topics: bool) -> Result<Body, &'static str> {
+    let mut parts = Parts { stream: ZlibDecoder::new(body).take(INFLATED_MAX_BYTES), part: Vec::new() };
+    let data_version = plain::parse_data_version(parts.next()?)?.unwrap_or_default();
+    let mut parsed = Body { data_version, ..Body::default() };
+    for _ in 0..parts.count()? {
+        parsed.topics.push(topic(parts.next()?)?);
+    }
+    parsed.filter_servers = plain::parse_filter_servers(parts.next()?)?;
+    if with_static_topics {
+        for _ in 0..parts.count()? {
+            let info = plain::parse_static_info(parts.next()?)?.ok_or("a static topic that is null")?;
+            let topic = info.topic.clone().ok_or("a static topic without a name")?;
+            parsed.static_infos.push((topic, info));
+        }
+    }
+    Ok(parsed)
+}
+
+/// The stream, part by part.
+struct Parts<'a> {
+    stream: Take<ZlibDecoder<&'a [u8]>>,
+    part: Vec<u8>,
+}
+
+impl Parts<'_> {
+    /// A part behind its length.
+    fn next(&mut self) -> Result<&[u8], &'static str> {
+        let length = self.number()?;
+        if length > PART_MAX_BYTES {
+            return Err("a part that is too long");
+        }
+        self.part.clear();
+        let read = (&mut self.stream).take(length.into()).read_to_end(&mut self.part);
+        match read {
+            Ok(read) if read == length as usize => Ok(&self.part),
+            Ok(_) => Err("the stream is cut short, or too long"),
+            Err(_) => Err("no zlib stream"),
+        }
+    }
+
+    /// How many parts follow.
+    fn count(&mut self) -> Result<u32, &'static str> {
+        let count = self.number()?;
+        if count as usize > TOPICS_MAX { Err("too many topics") } else { Ok(count) }
+    }
+
+    /// A length or count; negative ones read as too large.
+    fn number(&mut self) -> Result<u32, &'static str> {
+        let mut bytes = [0; 4];
+        self.stream
+            .read_exact(&mut bytes)
+            .map_err(|_| "no zlib stream, or one that is cut short or too long")?;
+        Ok(u32::from_be_bytes(bytes))
+    }
+}
+
+fn topic(part: &[u8]) -> Result<TopicConfig, &'static str> {
+    let text = String::from_utf8_lossy(part);
+    let mut words = text.split(' ');
+    let name = shared(words.next().unwrap_or_default());
+    let mut number =
+        || words.next().and_then(|word| word.parse::<i32>().ok()).ok_or("a topic with a number that is none");
+    let (read, write, perm) = (number()?, number()?, number()?);
+    // The filter type must be there; it and the attributes are not kept.
+    words.next().ok_or("a topic with too few words")?;
+    Ok(TopicConfig { topic: name, queues: QueueConfig { read, write, perm, sys_flag: 0 } })
+}

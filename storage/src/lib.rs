@@ -16,6 +16,7 @@
 //! This crate knows no network and no consensus.
 
 pub mod command;
+pub mod disk;
 pub mod format;
 pub mod log;
 pub mod log_id;

@@ -1,0 +1,15 @@
+//! The disk below a node: is there room ([`DiskGuard`], with its [`ReserveFile`]), and does it still write
+//! ([`Watchdog`])? What follows from the answers is decided elsewhere.
+//!
+//! Limits act before the log: no "no space left" and no endless write may reach consensus, for each of them is the
+//! end of the process.
+
+mod guard;
+mod reserve;
+mod space;
+mod watchdog;
+
+pub use guard::{DiskGuard, SpaceLevel, SpaceLimits, SpaceStatus};
+pub use reserve::ReserveFile;
+pub use space::{FileSystemSpace, Space, SpaceSource};
+pub use watchdog::{Watchdog, WriteGauge, WriteLevel, WriteLimits};

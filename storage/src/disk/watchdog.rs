@@ -238,11 +238,11 @@ mod tests {
     fn it_is_well_again_after_short_waits_for_as_long_as_slow_is() {
         let mut gauge = WriteGauge::new(limits(), ms(INTERVAL_MS));
         assert_eq!(hang(&mut gauge, 0, 2_000, 0), WriteLevel::Slow);
-        assert_eq!(idle(&mut gauge, 2_100, 2_900), WriteLevel::Slow);
+        assert_eq!(idle(&mut gauge, 2_100, 2_500), WriteLevel::Slow);
         // One more write of 1 s starts the time anew.
-        assert_eq!(hang(&mut gauge, 3_000, 4_000, 3_000), WriteLevel::Slow);
-        assert_eq!(idle(&mut gauge, 4_100, 5_500), WriteLevel::Slow);
-        assert_eq!(idle(&mut gauge, 5_600, 5_600), WriteLevel::Ok);
+        assert_eq!(hang(&mut gauge, 2_600, 3_600, 2_600), WriteLevel::Slow);
+        assert_eq!(idle(&mut gauge, 3_700, 5_100), WriteLevel::Slow);
+        assert_eq!(idle(&mut gauge, 5_200, 5_200), WriteLevel::Ok);
     }
 
     #[test]

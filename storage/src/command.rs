@@ -20,6 +20,14 @@ pub struct Command {
     pub change: Change,
 }
 
+impl Command {
+    /// Whether two commands ask for exactly the same, whoever asks: the leader may carry them out as one.
+    #[must_use]
+    pub fn same_change(&self, other: &Self) -> bool {
+        self.change == other.change
+    }
+}
+
 /// Who proposed a command and when. Display only.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Origin {
@@ -50,6 +58,35 @@ pub enum Change {
     DeleteKv(DeleteKv),
     /// UPDATE_NAMESRV_CONFIG (318).
     UpdateSettings(UpdateSettings),
+}
+
+impl Change {
+    /// Whether an earlier change, proposed and not yet applied, may alter what this one comes to. Errs on the
+    /// side of yes. While it says yes, what the applied table says of this change may be wrong by the time it
+    /// is applied.
+    #[must_use]
+    pub fn may_interact(&self, earlier: &Change) -> bool {
+        match (self, earlier) {
+            (Self::PutKv(_) | Self::DeleteKv(_), Self::PutKv(_) | Self::DeleteKv(_)) => true,
+            (Self::PutKv(_) | Self::DeleteKv(_), _) | (_, Self::PutKv(_) | Self::DeleteKv(_)) => false,
+            (Self::UpdateSettings(_) | Self::DeleteTopic(_), _)
+            | (_, Self::UpdateSettings(_) | Self::DeleteTopic(_)) => true,
+            _ => self.places().any(|mine| earlier.places().any(|other| mine == other)),
+        }
+    }
+
+    /// Broker names and addresses that the change names.
+    fn places(&self) -> Box<dyn Iterator<Item = &Name> + '_> {
+        match self {
+            Self::RegisterBroker(r) => Box::new([&r.broker, &r.address].into_iter()),
+            Self::RemoveBrokers(r) => Box::new(r.brokers.iter().flat_map(|b| [&b.broker, &b.address])),
+            Self::RegisterTopic(r) => Box::new(r.queues.iter().map(|(broker, _)| broker)),
+            Self::SetWritePermission(s) => Box::new(std::iter::once(&s.broker)),
+            Self::DeleteTopic(_) | Self::PutKv(_) | Self::DeleteKv(_) | Self::UpdateSettings(_) => {
+                Box::new(std::iter::empty())
+            }
+        }
+    }
 }
 
 /// A broker's version of its topic table. Compared for equality only, but for `state_version`.
@@ -133,6 +170,10 @@ pub struct QueueConfig {
     pub sys_flag: i32,
 }
 
+/// Broker id of a master.
+pub const MASTER_ID: i64 = 0;
+/// Timeout of a broker that names none, milliseconds.
+pub const HEARTBEAT_TIMEOUT_DEFAULT_MS: u64 = 120_000;
 /// Write permission of a queue.
 pub const PERM_WRITE: i32 = 1 << 1;
 /// Read permission of a queue.

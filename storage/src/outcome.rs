@@ -38,6 +38,17 @@ pub enum Outcome {
     },
 }
 
+impl Outcome {
+    /// Whether the command was refused and changed nothing.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::Outdated | Self::SingleTopic | Self::Conflict { .. } | Self::UnknownBroker { .. }
+        )
+    }
+}
+
 /// Something that apply did. Told to liveness, logs, notices and metrics after the tables are visible.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {

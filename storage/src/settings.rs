@@ -25,9 +25,95 @@ pub struct Settings {
     pub wait_seconds_for_service: i32,
     /// `deleteTopicWithBrokerRegistration`.
     pub delete_topic_with_broker_registration: bool,
-    /// Keys of Java that have no effect here, with the text that was set last.
+    /// Keys of Java that have no effect here, with the text that was set last; a default is not kept.
     pub without_effect: BTreeMap<Name, Name>,
 }
+
+/// What a property name means to the replicated settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SettingKind {
+    /// Replicated, and it has an effect.
+    Replicated,
+    /// Replicated and shown, without any effect here.
+    WithoutEffect,
+    /// A setting of one node ([`NODE_SETTINGS`]): never in a command, and the node itself adds it to what it shows.
+    Node,
+    /// Not known: ignored, as in Java.
+    Unknown,
+}
+
+/// Settings of a node that code 319 shows as well: the node adds them, since they differ from node to node.
+/// Sorted.
+pub const NODE_SETTINGS: [&str; 7] = [
+    "bindAddress",
+    "configBlackList",
+    "configStorePath",
+    "kvConfigPath",
+    "listenPort",
+    "rocketmqHome",
+    "serverChannelMaxIdleTimeSeconds",
+];
+
+/// How Java reads a property.
+#[derive(Clone, Copy)]
+enum Form {
+    Boolean,
+    Integer,
+    Long,
+    Text,
+}
+
+/// A property and the text of its default.
+struct Property {
+    name: &'static str,
+    form: Form,
+    default: &'static str,
+}
+
+const fn property(name: &'static str, form: Form, default: &'static str) -> Property {
+    Property { name, form, default }
+}
+
+/// The names of the typed settings, in order.
+const REPLICATED: [&str; 9] = [
+    "deleteTopicWithBrokerRegistration",
+    "enableAllTopicList",
+    "enableTopicList",
+    "needWaitForService",
+    "notifyMinBrokerIdChanged",
+    "orderMessageEnable",
+    "returnOrderTopicConfigToBroker",
+    "supportActingMaster",
+    "waitSecondsForService",
+];
+
+/// Keys that Java shows and that mean nothing here, in order.
+const WITHOUT_EFFECT: [Property; 24] = [
+    property("clientRequestThreadPoolNums", Form::Integer, "8"),
+    property("clientRequestThreadPoolQueueCapacity", Form::Integer, "50000"),
+    property("clusterTest", Form::Boolean, "false"),
+    property("defaultThreadPoolNums", Form::Integer, "16"),
+    property("defaultThreadPoolQueueCapacity", Form::Integer, "10000"),
+    property("enableControllerInNamesrv", Form::Boolean, "false"),
+    property("enableShutdownGracefully", Form::Boolean, "false"),
+    property("productEnvName", Form::Text, "center"),
+    property("scanNotActiveBrokerInterval", Form::Long, "5000"),
+    property("serverAsyncSemaphoreValue", Form::Integer, "64"),
+    property("serverCallbackExecutorThreads", Form::Integer, "0"),
+    property("serverNettyWorkerGroupEnable", Form::Boolean, "true"),
+    property("serverOnewaySemaphoreValue", Form::Integer, "256"),
+    property("serverPooledByteBufAllocatorEnable", Form::Boolean, "true"),
+    property("serverSelectorThreads", Form::Integer, "3"),
+    property("serverSocketBacklog", Form::Integer, "1024"),
+    property("serverSocketRcvBufSize", Form::Integer, "0"),
+    property("serverSocketSndBufSize", Form::Integer, "0"),
+    property("serverWorkerThreads", Form::Integer, "8"),
+    property("shutdownWaitTimeSeconds", Form::Integer, "30"),
+    property("unRegisterBrokerQueueCapacity", Form::Integer, "3000"),
+    property("useEpollNativeSelector", Form::Boolean, "false"),
+    property("writeBufferHighWaterMark", Form::Integer, "0"),
+    property("writeBufferLowWaterMark", Form::Integer, "0"),
+];
 
 impl Default for Settings {
     fn default() -> Self {
@@ -43,5 +129,197 @@ impl Default for Settings {
             delete_topic_with_broker_registration: false,
             without_effect: BTreeMap::new(),
         }
+    }
+}
+
+/// A typed setting, to be read or written.
+enum Slot<'a> {
+    Flag(&'a mut bool),
+    Number(&'a mut i32),
+}
+
+impl Settings {
+    /// What a property name means.
+    #[must_use]
+    pub fn kind(name: &str) -> SettingKind {
+        if REPLICATED.contains(&name) {
+            SettingKind::Replicated
+        } else if without_effect(name).is_some() {
+            SettingKind::WithoutEffect
+        } else if NODE_SETTINGS.contains(&name) {
+            SettingKind::Node
+        } else {
+            SettingKind::Unknown
+        }
+    }
+
+    /// All properties with their text, sorted by name: what code 319 shows, but for [`NODE_SETTINGS`].
+    #[must_use]
+    pub fn properties(&self) -> BTreeMap<&'static str, String> {
+        let mut copy = self.clone();
+        let mut all = BTreeMap::new();
+        for name in REPLICATED {
+            match copy.slot(name) {
+                Some(Slot::Flag(flag)) => all.insert(name, flag.to_string()),
+                Some(Slot::Number(number)) => all.insert(name, number.to_string()),
+                None => None,
+            };
+        }
+        for Property { name, default, .. } in &WITHOUT_EFFECT {
+            let text = self.without_effect.get(*name).map_or(*default, |text| text);
+            all.insert(name, text.to_string());
+        }
+        all
+    }
+
+    /// These settings after an update, and what changed: name, old text, new text, in the order of the names.
+    ///
+    /// As in Java, spaces around a value do not count, a boolean is true only as `true` in any case, and unknown
+    /// names and numbers that do not parse are ignored. The last of several values of a name counts.
+    #[must_use]
+    pub fn updated(&self, properties: &[(Name, Name)]) -> (Self, Vec<(Name, Name, Name)>) {
+        let mut after = self.clone();
+        for (name, text) in properties {
+            after.set(name, text.trim());
+        }
+        let (old, new) = (self.properties(), after.properties());
+        let changes = old.into_iter().zip(new.into_values()).filter(|((_, old), new)| old != new);
+        let changes = changes.map(|((name, old), new)| (name.into(), old.into(), new.into())).collect();
+        (after, changes)
+    }
+
+    fn set(&mut self, name: &str, text: &str) {
+        match self.slot(name) {
+            Some(Slot::Flag(flag)) => *flag = is_true(text),
+            Some(Slot::Number(number)) => *number = text.parse().unwrap_or(*number),
+            None => self.set_without_effect(name, text),
+        }
+    }
+
+    fn set_without_effect(&mut self, name: &str, text: &str) {
+        let Some(Property { name, form, default }) = without_effect(name) else { return };
+        let text = match form {
+            Form::Boolean => Some(is_true(text).to_string()),
+            Form::Integer => text.parse::<i32>().ok().map(|number| number.to_string()),
+            Form::Long => text.parse::<i64>().ok().map(|number| number.to_string()),
+            Form::Text => Some(text.to_owned()),
+        };
+        match text {
+            None => {}
+            Some(text) if text == *default => {
+                self.without_effect.remove(*name);
+            }
+            Some(text) => {
+                self.without_effect.insert((*name).into(), text.into());
+            }
+        }
+    }
+
+    fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
+        let flag = match name {
+            "deleteTopicWithBrokerRegistration" => &mut self.delete_topic_with_broker_registration,
+            "enableAllTopicList" => &mut self.enable_all_topic_list,
+            "enableTopicList" => &mut self.enable_topic_list,
+            "needWaitForService" => &mut self.need_wait_for_service,
+            "notifyMinBrokerIdChanged" => &mut self.notify_min_broker_id_changed,
+            "orderMessageEnable" => &mut self.order_message_enable,
+            "returnOrderTopicConfigToBroker" => &mut self.return_order_topic_config_to_broker,
+            "supportActingMaster" => &mut self.support_acting_master,
+            "waitSecondsForService" => return Some(Slot::Number(&mut self.wait_seconds_for_service)),
+            _ => return None,
+        };
+        Some(Slot::Flag(flag))
+    }
+}
+
+fn without_effect(name: &str) -> Option<&'static Property> {
+    WITHOUT_EFFECT.iter().find(|property| property.name == name)
+}
+
+fn is_true(text: &str) -> bool {
+    text.eq_ignore_ascii_case("true")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn update(settings: &Settings, pairs: &[(&str, &str)]) -> (Settings, Vec<(Name, Name, Name)>) {
+        let pairs: Vec<(Name, Name)> = pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
+        settings.updated(&pairs)
+    }
+
+    /// What the Java nameserver shows by default, but for the settings of a node.
+    const JAVA_DEFAULTS: &str = "\
+clientRequestThreadPoolNums=8 clientRequestThreadPoolQueueCapacity=50000 clusterTest=false \
+defaultThreadPoolNums=16 defaultThreadPoolQueueCapacity=10000 deleteTopicWithBrokerRegistration=false \
+enableAllTopicList=true enableControllerInNamesrv=false enableShutdownGracefully=false enableTopicList=true \
+needWaitForService=false notifyMinBrokerIdChanged=false orderMessageEnable=false productEnvName=center \
+returnOrderTopicConfigToBroker=true scanNotActiveBrokerInterval=5000 serverAsyncSemaphoreValue=64 \
+serverCallbackExecutorThreads=0 serverNettyWorkerGroupEnable=true serverOnewaySemaphoreValue=256 \
+serverPooledByteBufAllocatorEnable=true serverSelectorThreads=3 serverSocketBacklog=1024 \
+serverSocketRcvBufSize=0 serverSocketSndBufSize=0 serverWorkerThreads=8 shutdownWaitTimeSeconds=30 \
+supportActingMaster=false unRegisterBrokerQueueCapacity=3000 useEpollNativeSelector=false \
+waitSecondsForService=45 writeBufferHighWaterMark=0 writeBufferLowWaterMark=0";
+
+    #[test]
+    fn defaults_are_those_of_java() {
+        let shown: Vec<String> = Settings::default()
+            .properties()
+            .into_iter()
+            .map(|(name, text)| format!("{name}={text}"))
+            .collect();
+        assert_eq!(shown.join(" "), JAVA_DEFAULTS);
+    }
+
+    #[test]
+    fn every_setting_can_be_changed_and_is_told() {
+        for (name, text) in Settings::default().properties() {
+            let other = match text.as_str() {
+                "true" => "false",
+                "false" => "TRUE",
+                "center" => "east",
+                _ => " +77 ",
+            };
+            let (after, changes) = update(&Settings::default(), &[(name, other)]);
+            let shown = after.properties().remove(name).unwrap();
+            assert_eq!(changes, [(name.into(), text.as_str().into(), shown.as_str().into())]);
+            assert_ne!(Settings::kind(name), SettingKind::Unknown);
+            let (back, _) = update(&after, &[(name, &text)]);
+            assert_eq!(back, Settings::default(), "{name}: a default leaves no trace");
+        }
+    }
+
+    #[test]
+    fn what_does_not_parse_is_ignored_as_in_java() {
+        let (after, changes) = update(
+            &Settings::default(),
+            &[
+                ("noSuchKey", "5"),
+                ("waitSecondsForService", "soon"),
+                ("waitSecondsForService", "99999999999"),
+                ("serverWorkerThreads", ""),
+                ("listenPort", "1"),
+            ],
+        );
+        assert_eq!((after, changes), (Settings::default(), vec![]));
+        // A boolean that is not true is false.
+        let (after, _) = update(&Settings::default(), &[("enableTopicList", "yes")]);
+        assert!(!after.enable_topic_list);
+        let (after, _) =
+            update(&Settings::default(), &[("waitSecondsForService", "1"), ("waitSecondsForService", "2")]);
+        assert_eq!(after.wait_seconds_for_service, 2, "the last one counts");
+    }
+
+    #[test]
+    fn kinds_do_not_overlap() {
+        for name in NODE_SETTINGS {
+            assert_eq!(Settings::kind(name), SettingKind::Node);
+            assert!(!Settings::default().properties().contains_key(name));
+        }
+        assert!(NODE_SETTINGS.is_sorted() && REPLICATED.is_sorted());
+        assert_eq!(Settings::kind("orderMessageEnable"), SettingKind::Replicated);
+        assert_eq!(Settings::kind("clusterTest"), SettingKind::WithoutEffect);
+        assert_eq!(Settings::kind("clientWorkerThreads"), SettingKind::Unknown);
     }
 }

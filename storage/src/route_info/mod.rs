@@ -3,12 +3,40 @@
 //! `apply` is total (no history makes it panic) and pure (no clock, no randomness, no I/O, no map whose order
 //! shows), so the same log gives the same bytes on each node. All parts are persistent maps: a clone is cheap
 //! and shares what did not change, so readers and snapshots hold a state while apply goes on with the next.
+//!
+//! Each kind of change has one pure function that says what it would do; apply carries that out, and
+//! [`RouteInfo::check_registration`] and [`RouteInfo::prepare`] ask the same function.
+//!
+//! - `register`, `difference`: registrations, whole or as the difference to the table;
+//! - `remove`: brokers that leave, one or hundreds at once;
+//! - `topics`, `permissions`, `kv`: the other changes;
+//! - `audit`: the history; `invariants`: what holds in every state;
+//! - `hash`, `chunks`, `load`: a state's hash, and a state as bytes.
 
+mod audit;
+mod chunks;
+mod difference;
+mod hash;
+mod invariants;
+mod kv;
+mod load;
+mod permissions;
+mod prepare;
+mod register;
+mod remove;
 mod tables;
+#[cfg(test)]
+mod tests;
+mod topics;
 
+pub use audit::AUDIT_RECORDS_MAX;
+pub use chunks::{CHUNK_FORMAT, Chunks};
+pub use hash::{HASH_FORMAT, StateHash};
+pub use kv::ORDER_TOPIC_CONFIG;
+pub use load::{LoadError, Loader};
 pub use tables::{AuditRecord, BrokerKey, Group, Live, RouteInfo, Topic};
 
-use crate::command::{Command, Registration};
+use crate::command::{Change, Command, Registration};
 use crate::outcome::{Event, Outcome};
 use crate::{At, LogId};
 
@@ -43,8 +71,23 @@ pub enum Prepared {
 
 impl RouteInfo {
     /// Applies one command. The only way to change the tables.
-    pub fn apply(&mut self, _at: At, _command: &Command, _events: &mut Vec<Event>) -> Outcome {
-        Outcome::Done { changed: false }
+    pub fn apply(&mut self, at: At, command: &Command, events: &mut Vec<Event>) -> Outcome {
+        let before = events.len();
+        let position = at.position();
+        let outcome = match &command.change {
+            Change::RegisterBroker(registration) => self.register(position, registration, events),
+            Change::RemoveBrokers(removals) => self.remove_brokers(at, removals, events),
+            Change::RegisterTopic(topic) => self.register_topic(position, topic, events),
+            Change::DeleteTopic(topic) => self.delete_topic(position, topic, events),
+            Change::SetWritePermission(permission) => self.set_write_permission(position, permission, events),
+            Change::PutKv(put) => self.put_kv(position, put, events),
+            Change::DeleteKv(delete) => self.delete_kv(position, delete, events),
+            Change::UpdateSettings(update) => self.update_settings(position, update, events),
+        };
+        if !outcome.is_refusal() {
+            self.record(position, &command.origin, events.get(before..).unwrap_or_default());
+        }
+        outcome
     }
 
     /// Applies one log entry: its commands become visible together, and the revision moves to its id.
@@ -58,18 +101,5 @@ impl RouteInfo {
         }
         self.revision = Some(id);
         applied
-    }
-
-    /// What a whole registration would do, by the same rules as apply.
-    #[must_use]
-    pub fn check_registration(&self, _whole: &Registration) -> RegistrationCheck {
-        RegistrationCheck::Unchanged
-    }
-
-    /// The leader's last look at a command, against its own applied table: drops what changes nothing, fills
-    /// in incarnations.
-    #[must_use]
-    pub fn prepare(&self, command: Command) -> Prepared {
-        Prepared::Propose(Box::new(command))
     }
 }

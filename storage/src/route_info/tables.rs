@@ -1,6 +1,6 @@
 //! The tables themselves, and how they are read.
 
-use crate::command::{DataVersion, Name, Origin, QueueConfig, StaticTopicInfo};
+use crate::command::{DataVersion, MASTER_ID, Name, Origin, QueueConfig, StaticTopicInfo};
 use crate::outcome::Event;
 use crate::{LogId, Position, Settings};
 use imbl::{OrdMap, OrdSet, Vector};
@@ -25,6 +25,15 @@ pub struct Topic {
     pub queues: Arc<[(Name, QueueConfig)]>,
 }
 
+impl Topic {
+    /// Queues on one broker name.
+    #[must_use]
+    pub fn queue(&self, broker: &str) -> Option<QueueConfig> {
+        let found = self.queues.binary_search_by(|(name, _)| (**name).cmp(broker)).ok()?;
+        self.queues.get(found).map(|(_, queue)| *queue)
+    }
+}
+
 /// A broker name: a master and its slaves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
@@ -38,6 +47,26 @@ pub struct Group {
     pub brokers: Arc<[(i64, Name)]>,
     /// Position of the last command that touched anything of this name.
     pub version: Position,
+}
+
+impl Group {
+    /// The lowest id and its address.
+    #[must_use]
+    pub fn lowest(&self) -> Option<&(i64, Name)> {
+        self.brokers.first()
+    }
+
+    /// Address of a broker id.
+    #[must_use]
+    pub fn address(&self, id: i64) -> Option<&Name> {
+        self.brokers.iter().find(|(other, _)| *other == id).map(|(_, address)| address)
+    }
+
+    /// Address of the master: the broker with id [`MASTER_ID`].
+    #[must_use]
+    pub fn master(&self) -> Option<&Name> {
+        self.address(MASTER_ID)
+    }
 }
 
 /// A registered broker process.
@@ -85,6 +114,10 @@ pub struct RouteInfo {
     pub(super) topics_of: OrdMap<Name, OrdSet<Name>>,
     /// See [`RouteInfo::brokers_version`].
     pub(super) brokers_version: Position,
+    /// Position of the last change of a setting that registration reads: a part of every group's version.
+    pub(super) settings_version: Position,
+    /// Topics that an operator deleted, bounded, with the position of the last deletion.
+    pub(super) deleted: OrdMap<Name, Position>,
 }
 
 impl RouteInfo {
@@ -190,6 +223,27 @@ impl RouteInfo {
     /// registration reads moves every group's version.
     #[must_use]
     pub fn group_version(&self, broker: &str) -> Position {
-        self.groups.get(broker).map_or(Position::default(), |g| g.version)
+        let own = self.groups.get(broker).map_or(Position::default(), |g| g.version);
+        own.max(self.settings_version)
+    }
+
+    /// Queues of a topic on one broker name.
+    #[must_use]
+    pub fn queue(&self, topic: &str, broker: &str) -> Option<QueueConfig> {
+        self.topics.get(topic)?.queue(broker)
+    }
+
+    /// Identity of the broker that has an address under a broker name.
+    #[must_use]
+    pub fn broker_key(&self, broker: &str, address: &Name) -> Option<BrokerKey> {
+        let group = self.groups.get(broker)?;
+        let key_in = |cluster: &Name| {
+            let key = BrokerKey { cluster: cluster.clone(), address: address.clone() };
+            self.live.get(&key).is_some_and(|live| &*live.broker == broker).then_some(key)
+        };
+        // One name in two clusters is rare, so the group's own cluster nearly always has it.
+        key_in(&group.cluster).or_else(|| {
+            self.clusters.iter().filter(|(_, names)| names.contains(broker)).find_map(|(c, _)| key_in(c))
+        })
     }
 }

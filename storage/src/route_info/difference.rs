@@ -1,0 +1,44 @@
+//! The edge's question: does a registration change anything, and what is the least that must be proposed?
+
+use super::{RegistrationCheck, RouteInfo};
+use crate::command::{Basis, Registration, TopicConfig};
+
+impl RouteInfo {
+    /// What a whole registration would do, by the same rules as apply.
+    ///
+    /// The difference holds only what apply must look at. It stands for the whole registration at exactly the
+    /// group version that it names; settings that registration reads are a part of that version, so what they
+    /// decide is decided here already.
+    #[must_use]
+    pub fn check_registration(&self, whole: &Registration) -> RegistrationCheck {
+        let plan = match self.plan_registration(whole) {
+            Ok(plan) => plan,
+            Err(outcome) => return RegistrationCheck::Refused(outcome),
+        };
+        if plan.is_empty() {
+            return RegistrationCheck::Unchanged;
+        }
+        let put = plan.put.iter();
+        RegistrationCheck::Differs(Box::new(Registration {
+            cluster: whole.cluster.clone(),
+            broker: whole.broker.clone(),
+            id: whole.id,
+            address: whole.address.clone(),
+            ha_address: whole.ha_address.clone(),
+            zone: whole.zone.clone(),
+            acting_master: whole.acting_master,
+            heartbeat_timeout_ms: whole.heartbeat_timeout_ms,
+            data_version: whole.data_version,
+            filter_servers: plan.filter_servers.cloned(),
+            topics: put
+                .map(|(topic, queues)| TopicConfig { topic: (*topic).clone(), queues: *queues })
+                .collect(),
+            basis: Basis::Difference {
+                group_version: self.group_version(&whole.broker),
+                topic_count: plan.topic_count,
+                absent: plan.absent,
+            },
+            static_infos: plan.static_infos.into_iter().cloned().collect(),
+        }))
+    }
+}

@@ -1,0 +1,5 @@
+//! Black-box tests.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod recordings;

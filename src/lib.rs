@@ -7,8 +7,21 @@
 //!
 //! - [`wire`]: bytes ⇄ [`wire::RemotingCommand`].
 //! - [`protocol`]: [`wire::RemotingCommand`] ⇄ [`protocol::Request`] and [`protocol::Reply`], and their JSON bodies.
+//! - [`handlers`]: the rules of a nameserver, synchronous.
+//! - [`service`]: carries requests out; the only await on Raft.
+//! - [`server`]: sockets, limits, drain, notices to brokers.
 //! - [`liveness`]: which brokers are alive; the only reader of the clock.
 
+pub mod handlers;
 pub mod liveness;
 pub mod protocol;
+pub mod server;
+pub mod service;
 pub mod wire;
+
+mod events;
+mod run;
+mod stores;
+mod warn_limit;
+
+pub use run::{Listeners, NodeConfig, RunError, Running, run};

@@ -1,0 +1,180 @@
+//! What happened to the cluster's state, as log lines: by the leader at info, by other nodes at debug.
+
+use crate::warn_limit::WarnLimit;
+use raft::{AppliedEntry, Node};
+use storage::command::{Cause, Name};
+use storage::outcome::{ConflictKind, Event, PermissionCause, RemovedBy};
+use tokio::sync::broadcast::error::RecvError;
+
+/// Writes a line at info on the leader, at debug elsewhere.
+macro_rules! tell {
+    ($leading:expr, $($line:tt)+) => {
+        if $leading { tracing::info!($($line)+) } else { tracing::debug!($($line)+) }
+    };
+}
+
+/// Lines about single topics per entry; more are told as a number.
+const TOPIC_LINES_MAX: usize = 20;
+
+/// Tells what each entry did, as long as the node lives.
+pub(crate) async fn log_all(node: Node) {
+    let mut entries = node.entries();
+    let leadership = node.leadership();
+    let conflicts = WarnLimit::default();
+    loop {
+        match entries.recv().await {
+            Ok(entry) if entry.replay => {}
+            Ok(entry) => {
+                let leading = leadership.borrow().leading;
+                log_entry(&entry, leading, &conflicts);
+            }
+            Err(RecvError::Lagged(missed)) => {
+                tracing::debug!(missed, "too much happened at once to log each entry");
+            }
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
+fn log_entry(entry: &AppliedEntry, leading: bool, conflicts: &WarnLimit) {
+    let revision = entry.id.index;
+    let mut topic_lines = 0;
+    for event in &entry.events {
+        match event {
+            Event::TopicNew { .. } | Event::TopicChanged { .. } | Event::TopicGone { .. } => {
+                topic_lines += 1;
+                if topic_lines <= TOPIC_LINES_MAX {
+                    log_topic(revision, event, leading);
+                }
+            }
+            Event::Conflict { .. } => log_conflict(revision, event, leading, conflicts),
+            _ => log_other(revision, event, leading),
+        }
+    }
+    if topic_lines > TOPIC_LINES_MAX {
+        tell!(leading, revision, more = topic_lines - TOPIC_LINES_MAX, "more topics changed in this entry");
+    }
+}
+
+fn log_topic(revision: u64, event: &Event, leading: bool) {
+    match event {
+        Event::TopicNew { topic, broker, queues, resurrected } => tell!(
+            leading,
+            revision,
+            %topic,
+            %broker,
+            read = queues.read,
+            write = queues.write,
+            perm = queues.perm,
+            resurrected,
+            "topic new"
+        ),
+        Event::TopicChanged { topic, broker, old, new } => {
+            tell!(leading, revision, %topic, %broker, ?old, ?new, "topic changed");
+        }
+        Event::TopicGone { topic, broker: Some(broker) } => {
+            tell!(leading, revision, %topic, %broker, "topic gone from a broker name");
+        }
+        Event::TopicGone { topic, broker: None } => tell!(leading, revision, %topic, "topic gone"),
+        _ => {}
+    }
+}
+
+fn log_other(revision: u64, event: &Event, leading: bool) {
+    match event {
+        Event::BrokerRegistered { cluster, broker, id, address, ha_address, first } => tell!(
+            leading,
+            revision,
+            %cluster,
+            %broker,
+            id,
+            %address,
+            ha_address = ha_address.as_deref().unwrap_or("-"),
+            first,
+            "broker registered"
+        ),
+        Event::BrokerRemoved { cluster, broker, id, address, incarnation, cause } => tell!(
+            leading,
+            revision,
+            %cluster,
+            %broker,
+            id,
+            %address,
+            %incarnation,
+            silence_ms = silence_ms(*cause),
+            cause = why_removed(*cause),
+            "broker removed"
+        ),
+        Event::NameGone { cluster, broker } => {
+            tell!(leading, revision, %cluster, %broker, "broker name gone")
+        }
+        Event::ClusterGone { cluster } => tell!(leading, revision, %cluster, "cluster gone"),
+        Event::PermissionChanged { broker, writable, why, topics } => {
+            let why = match why {
+                PermissionCause::Asked => "asked",
+                PermissionCause::MasterGone => "master gone",
+            };
+            tell!(leading, revision, %broker, writable, topics, why, "write permission changed");
+        }
+        Event::MinBrokerIdChanged { broker, min_id, min_address, .. } => {
+            tell!(leading, revision, %broker, min_id, %min_address, "lowest broker id changed");
+        }
+        Event::KvChanged { namespace, key, deleted } => {
+            tracing::debug!(revision, %namespace, %key, deleted, "KV changed");
+        }
+        Event::SettingsChanged { changes } => {
+            for (key, old, new) in changes {
+                tell!(leading, revision, %key, %old, %new, "setting changed");
+            }
+        }
+        _ => {}
+    }
+}
+
+fn log_conflict(revision: u64, event: &Event, leading: bool, conflicts: &WarnLimit) {
+    let Event::Conflict { kind, broker, id, holder, claimant } = event else { return };
+    let what = what_is_claimed(*kind);
+    match conflicts.allow().filter(|_| leading) {
+        Some(held_back) => {
+            tracing::warn!(revision, %broker, id, %holder, %claimant, held_back, "conflict: {what}");
+        }
+        None => tracing::debug!(revision, %broker, id, %holder, %claimant, "conflict: {what}"),
+    }
+}
+
+fn what_is_claimed(kind: ConflictKind) -> &'static str {
+    match kind {
+        ConflictKind::Address => "two addresses claim one broker name and id",
+        ConflictKind::Cluster => "one broker name in two clusters",
+        ConflictKind::StateVersion => "a registration lost against a higher stateVersion",
+    }
+}
+
+fn why_removed(cause: RemovedBy) -> &'static str {
+    match cause {
+        RemovedBy::Removal(Cause::Asked) => "asked",
+        RemovedBy::Removal(Cause::Disconnected) => "disconnected",
+        RemovedBy::Removal(Cause::Expired { .. }) => "expired",
+        RemovedBy::Moved => "moved",
+        RemovedBy::Replaced => "replaced",
+    }
+}
+
+fn silence_ms(cause: RemovedBy) -> u64 {
+    match cause {
+        RemovedBy::Removal(Cause::Expired { silence_ms }) => silence_ms,
+        _ => 0,
+    }
+}
+
+/// Namespaces with their sizes, every 10 minutes.
+pub(crate) async fn log_kv_sizes(node: Node) {
+    const EVERY: std::time::Duration = std::time::Duration::from_secs(600);
+    loop {
+        tokio::time::sleep(EVERY).await;
+        let table = node.table();
+        let sizes: Vec<(&Name, usize)> =
+            table.kv_namespaces().map(|(name, entries)| (name, entries.len())).collect();
+        tracing::info!(?sizes, "KV namespaces");
+    }
+}

@@ -1,0 +1,80 @@
+//! Settings by request (318, 319).
+
+use super::{After, Plan};
+use crate::protocol::{Reply, properties, remarks};
+use crate::wire::codes::result::NO_PERMISSION;
+use std::collections::BTreeMap;
+use storage::RouteInfo;
+use storage::command::{Change, Name, UpdateSettings};
+use storage::settings::{SettingKind, Settings};
+
+/// Keys that no request may change, whatever `configBlackList` adds.
+const BLACK_LIST: [&str; 4] = ["configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"];
+
+/// Settings of one node that requests show and do not change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeSettings {
+    /// Java property name → text, for code 319: `listenPort`, `bindAddress` and the like.
+    pub shown: BTreeMap<Name, Name>,
+    /// Keys that `configBlackList` adds to those that are always black-listed.
+    pub black_list: Vec<Name>,
+}
+
+impl NodeSettings {
+    /// What a node on this address shows; `black_list` is the text of `configBlackList`: keys with `;` between.
+    #[must_use]
+    pub fn new(bind_address: &str, listen_port: u16, idle_s: u64, black_list: &str) -> Self {
+        let added: Vec<Name> =
+            black_list.split(';').map(str::trim).filter(|key| !key.is_empty()).map(Name::from).collect();
+        let mut shown_list: Vec<&str> = vec!["configBlackList", "configStorePath", "kvConfigPath"];
+        shown_list.extend(added.iter().map(|key| &**key).filter(|key| !BLACK_LIST.contains(key)));
+        let mut node = Self { shown: BTreeMap::new(), black_list: Vec::new() };
+        node.show("bindAddress", bind_address);
+        node.show("configBlackList", &shown_list.join(";"));
+        node.show("listenPort", &listen_port.to_string());
+        node.show("serverChannelMaxIdleTimeSeconds", &idle_s.to_string());
+        for without_effect in ["configStorePath", "kvConfigPath", "rocketmqHome"] {
+            node.show(without_effect, "");
+        }
+        node.black_list = added;
+        node
+    }
+
+    /// Adds a setting to those that are shown.
+    pub fn show(&mut self, key: &str, text: &str) {
+        self.shown.insert(key.into(), text.into());
+    }
+
+    fn is_black_listed(&self, key: &str) -> bool {
+        BLACK_LIST.contains(&key) || self.black_list.iter().any(|listed| **listed == *key)
+    }
+}
+
+/// UPDATE_NAMESRV_CONFIG: one entry for the whole request, or nothing of it. Settings of the node are left out with
+/// a warning; unknown keys and bad values are ignored where the command is applied.
+#[must_use]
+pub fn update(properties: Vec<(Name, Name)>, node: &NodeSettings) -> Plan<'static> {
+    if properties.iter().any(|(key, _)| node.is_black_listed(key)) {
+        return Plan::Answer(Reply::refused(NO_PERMISSION, remarks::BLACK_LISTED));
+    }
+    let (of_node, properties): (Vec<_>, Vec<_>) =
+        properties.into_iter().partition(|(key, _)| Settings::kind(key) == SettingKind::Node);
+    if !of_node.is_empty() {
+        let keys: Vec<&str> = of_node.iter().map(|(key, _)| &**key).collect();
+        tracing::warn!(?keys, "settings of a node are not changed by request: set them on the node itself");
+    }
+    if properties.is_empty() {
+        return Plan::Answer(Reply::success());
+    }
+    Plan::Propose(Change::UpdateSettings(UpdateSettings { properties }), After::Plain)
+}
+
+/// GET_NAMESRV_CONFIG: replicated settings and those of this node, by key.
+#[must_use]
+pub fn get(table: &RouteInfo, node: &NodeSettings) -> Reply {
+    let mut all: BTreeMap<&str, &str> = BTreeMap::new();
+    let replicated = table.settings().properties();
+    all.extend(replicated.iter().map(|(key, text)| (*key, text.as_str())));
+    all.extend(node.shown.iter().map(|(key, text)| (&**key, &**text)));
+    Reply::with_body(properties::write(all))
+}

@@ -1,0 +1,66 @@
+//! What a server allows its peers.
+
+use std::time::Duration;
+
+/// Limits of the RocketMQ port. Each has a counter in [`super::Counters`] that moves when it is met.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections at one time; one more is closed at once. A connection without a request costs about 2 KiB.
+    pub connections: usize,
+    /// Requests of one connection whose answer needs more than this node's tables (writes, read barriers) and is
+    /// not there yet; one more is answered SYSTEM_BUSY.
+    pub in_flight_per_connection: usize,
+    /// The same over all connections.
+    pub in_flight: usize,
+    /// Bytes of such requests' bodies over all connections; beyond, SYSTEM_BUSY.
+    pub in_flight_bytes: usize,
+    /// Largest frame, its length field included, bytes. A longer one closes the connection.
+    pub frame_bytes: usize,
+    /// Answers that a peer has not yet taken, bytes. Beyond, no more of its requests are looked at, and it is
+    /// closed when it takes nothing for `write_stall`.
+    pub write_buffer_bytes: usize,
+    /// See `write_buffer_bytes`.
+    pub write_stall: Duration,
+    /// A connection without a byte in either direction for this long is closed.
+    pub idle: Duration,
+    /// How long a stopping server waits for answers that are under way.
+    pub drain: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 20_000,
+            in_flight_per_connection: 512,
+            in_flight: 65_536,
+            in_flight_bytes: 1 << 30,
+            frame_bytes: crate::wire::FRAME_MAX_BYTES,
+            write_buffer_bytes: 32 << 20,
+            write_stall: Duration::from_secs(3),
+            idle: Duration::from_secs(120),
+            drain: Duration::from_secs(2),
+        }
+    }
+}
+
+/// How a broker's host that vanished without a word is found out. Set on a connection with its first broker
+/// request. Behind a TCP proxy this sees the proxy only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadPeer {
+    /// Silence after which the kernel begins to probe. Zero: no keep-alive.
+    pub keepalive_idle: Duration,
+    /// Between two probes.
+    pub keepalive_interval: Duration,
+    /// Sent bytes or probes that stay unacknowledged for this long end the connection. Zero: the kernel's own.
+    pub user_timeout: Duration,
+}
+
+impl Default for DeadPeer {
+    fn default() -> Self {
+        Self {
+            keepalive_idle: Duration::from_secs(4),
+            keepalive_interval: Duration::from_secs(2),
+            user_timeout: Duration::from_secs(10),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Whether this node may answer look-ups from its tables.
+
+use raft::{Node, Standing, Status};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// Whether look-ups are answered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Ready {
+    /// No: code 1 "name server not ready".
+    #[default]
+    No,
+    /// Yes, though no leader is known: what is answered may be old.
+    Stale,
+    /// Yes.
+    Yes,
+}
+
+/// When a node answers look-ups.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadinessOptions {
+    /// A restarted voter that hears no leader for this long serves what its log proves committed, marked stale.
+    /// `None`: it waits for a leader.
+    pub recovery_wait: Option<Duration>,
+    /// A node that has heard no leader for longer stops answering. `None`: it goes on.
+    pub staleness_max: Option<Duration>,
+}
+
+impl Default for ReadinessOptions {
+    fn default() -> Self {
+        Self { recovery_wait: Some(Duration::from_secs(30)), staleness_max: None }
+    }
+}
+
+/// Between two looks while not ready.
+const LOOK_SOON: Duration = Duration::from_millis(10);
+/// Between two looks otherwise.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Readiness as last looked at.
+#[derive(Debug)]
+pub(super) struct Readiness {
+    stopping: AtomicBool,
+    /// What [`Readiness::get`] gives: a look-up must not take a lock.
+    may_read: AtomicBool,
+    now: watch::Sender<Ready>,
+}
+
+impl Default for Readiness {
+    fn default() -> Self {
+        Self {
+            stopping: AtomicBool::new(false),
+            may_read: AtomicBool::new(false),
+            now: watch::Sender::new(Ready::No),
+        }
+    }
+}
+
+impl Readiness {
+    /// `No`, or whether it is not: cheap.
+    pub(super) fn get(&self) -> Ready {
+        if self.may_read.load(Ordering::Relaxed) { Ready::Yes } else { Ready::No }
+    }
+
+    pub(super) fn watch(&self) -> watch::Receiver<Ready> {
+        self.now.subscribe()
+    }
+
+    pub(super) fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        self.set(Ready::No);
+    }
+
+    fn set(&self, ready: Ready) {
+        let ready = if self.stopping.load(Ordering::Relaxed) { Ready::No } else { ready };
+        self.may_read.store(ready != Ready::No, Ordering::Relaxed);
+        self.now.send_if_modified(|now| std::mem::replace(now, ready) != ready);
+    }
+
+    pub(super) async fn follow(&self, node: &Node, options: &ReadinessOptions) {
+        let mut leadership = node.leadership();
+        let mut recovering_since = Instant::now();
+        loop {
+            let status = node.status();
+            if status.standing != Standing::Recovering || status.leadership.leader.is_some() {
+                recovering_since = Instant::now();
+            }
+            let ready = decide(&status, recovering_since.elapsed(), options);
+            self.set(ready);
+            let look = if ready == Ready::Yes { LOOK } else { LOOK_SOON };
+            // A closed channel is a node that has ended; the sleep still paces the loop.
+            let _ = tokio::time::timeout(look, leadership.changed()).await;
+            if leadership.has_changed().is_err() {
+                tokio::time::sleep(look).await;
+            }
+        }
+    }
+}
+
+/// The rule. `without_leader`: how long the node has been recovering and has known no leader.
+fn decide(status: &Status, without_leader: Duration, options: &ReadinessOptions) -> Ready {
+    let led = status.leadership.leader.is_some();
+    match status.standing {
+        Standing::Waiting | Standing::Removed | Standing::Stopping => Ready::No,
+        Standing::Recovered => {
+            let too_old =
+                options.staleness_max.is_some_and(|max| status.since_leader.is_none_or(|since| since > max));
+            match (too_old, led) {
+                (true, _) => Ready::No,
+                (false, true) => Ready::Yes,
+                (false, false) => Ready::Stale,
+            }
+        }
+        Standing::Recovering => {
+            let votes = status.members.iter().any(|m| m.member.id == status.node_id && m.voter);
+            let waited = options.recovery_wait.is_some_and(|wait| without_leader >= wait);
+            let has_state = status.applied.is_some();
+            if votes && waited && has_state && !led { Ready::Stale } else { Ready::No }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -44,10 +44,11 @@ fn decode(bytes: &[u8]) -> RemotingCommand {
     command
 }
 
+/// Code, flag, opaque, serialization, fields, remark and body.
+type Told = (i64, i64, i64, String, Vec<(String, String)>, Option<String>, Vec<u8>);
+
 /// The parts of a command that the independent reader gives, too.
-fn told(
-    command: &RemotingCommand,
-) -> (i64, i64, i64, String, Vec<(String, String)>, Option<String>, Vec<u8>) {
+fn told(command: &RemotingCommand) -> Told {
     let mut ext: Vec<_> = command.ext.iter().flat_map(|ext| ext.iter()).collect();
     ext.sort_by_key(|(key, _)| *key);
     (
@@ -61,7 +62,7 @@ fn told(
     )
 }
 
-fn told_by(decoded: Decoded) -> (i64, i64, i64, String, Vec<(String, String)>, Option<String>, Vec<u8>) {
+fn told_by(decoded: Decoded) -> Told {
     // An empty text of a binary header reads as null.
     let drops_empty = decoded.serialization == "ROCKETMQ";
     let ext = decoded.ext.into_iter().filter(|(_, value)| !(drops_empty && value.is_empty())).collect();

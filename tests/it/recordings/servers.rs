@@ -29,7 +29,7 @@ impl Servers {
     pub(super) async fn start(folder: &str, on: On) -> Self {
         let given = std::env::var("RECORDINGS_SERVERS").expect("RECORDINGS_SERVERS=host:port,…");
         let addresses: Vec<SocketAddr> = given.split(',').map(|address| address.parse().unwrap()).collect();
-        println!("{folder} on {on:?} {addresses:?}");
+        assert!(!addresses.is_empty(), "no server for {folder} on {on:?}");
         Self { addresses }
     }
 

@@ -157,3 +157,6 @@ impl RouteCache {
         shard.drop_down_to(self.shard_bytes_max);
     }
 }
+
+#[cfg(test)]
+mod tests;

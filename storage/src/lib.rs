@@ -10,16 +10,20 @@
 //! - [`route_info`]: the tables of a nameserver, with `apply` as the only door to change them.
 //! - [`log`]: entries, vote and bookkeeping, synced before anyone is told.
 //! - [`snapshots`]: whole states, so that the log can be purged.
+//! - [`directory`]: a node's data directory, locked and checked by its [`marker`].
 //! - [`mod@format`]: how all of this becomes bytes; the only file that names bincode.
-//! - [`runtime`]: wall clock, randomness and files behind small traits, so that a simulation can own them.
+//! - [`runtime`], [`files`]: wall clock, randomness and files behind small traits, so that a simulation can own them.
 //!
 //! This crate knows no network and no consensus.
 
 pub mod command;
+pub mod directory;
 pub mod disk;
+pub mod files;
 pub mod format;
 pub mod log;
 pub mod log_id;
+pub mod marker;
 pub mod outcome;
 pub mod position;
 pub mod route_info;

@@ -1,10 +1,67 @@
-//! The log and the vote. [`Log`] is what consensus asks of them.
+//! The log and the vote. [`Log`] is what consensus asks of them, [`FileLog`] keeps them in segment files.
+//!
+//! ```text
+//! append ──▶ Held (readable at once) ──▶ queue ──▶ Writer: records ──▶ write ──▶ fdatasync ──▶ done, in order
+//!
+//! opening: Scan (reads, refuses damage) ──▶ repair (cuts a torn tail, syncs) ──▶ Held, Writer
+//! ```
+//!
+//! - `record`, `segment`: what the bytes are. `held`: what the log holds, in memory.
+//! - `writer`: the only one that writes; knows no thread. `file_log`: queue, thread, callbacks, reads.
+//! - `recovery`, `repair`: what survived, and the proof that nothing is missing.
+
+mod file_log;
+mod held;
+mod record;
+mod recovery;
+mod repair;
+mod segment;
+mod writer;
+
+pub use file_log::{FileLog, LogOptions, WriterMode};
+pub(crate) use writer::Surroundings;
 
 use crate::{LogId, Vote};
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::time::Duration;
+
+/// What to do when a file of the log is damaged.
+pub const RUNBOOK_DAMAGED_LOG: &str = "docs/runbooks/damaged-log.md";
+/// What to do when a data directory is not what it should be.
+pub const RUNBOOK_DIRECTORY: &str = "docs/runbooks/data-directory.md";
+
+/// A place in the log's files. Ordered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Place {
+    /// Number of the segment, from 1.
+    pub segment: u64,
+    /// Offset in its file, bytes.
+    pub offset: u64,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "segment {} offset {}", self.segment, self.offset)
+    }
+}
+
+/// A torn tail that was cut off: a write that had not finished when the power went or the process was killed. Nothing
+/// in it had been acknowledged, unless the disk lied about a sync.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cut {
+    /// Where the log was cut.
+    pub place: Place,
+    /// How many bytes were cut off.
+    pub bytes: u64,
+    /// The last entry that was kept.
+    pub last: Option<LogId>,
+    /// Name of the file in the log's directory that keeps a copy.
+    pub copy: String,
+}
 
 /// A log entry.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,0 +1,351 @@
+//! The writer: turns waiting requests into records, writes them, syncs once. Synchronous and without a thread or
+//! queue of its own; [`super::FileLog`] drives it.
+
+use super::record::{Checkpoint, Record};
+use super::recovery::Scan;
+use super::segment::{Identity, SEGMENT_HEADER_BYTES, Segment};
+use super::{Entry, Place};
+use crate::files::Files;
+use crate::marker::MarkerFile;
+use crate::runtime::Runtime;
+use crate::{LogId, Vote};
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Records are gathered up to about this size before they are written, bytes.
+const WRITE_BYTES: usize = 4 << 20;
+/// Room kept at the end of each segment for the record that ends it, bytes.
+const END_BYTES: u64 = 64;
+/// Room for more, bytes, when a segment is made larger for one large record.
+const SLACK_BYTES: u64 = 4096;
+
+/// What a call asks the writer for.
+#[derive(Debug)]
+pub(crate) enum Operation {
+    Append(Vec<Entry>),
+    Vote(Vote),
+    Truncate(Option<LogId>),
+    Purge(LogId),
+    /// Nothing: the call was refused, and is told so in its turn.
+    Refused(io::Error),
+    /// Finish, and note that everything is durable.
+    Close,
+}
+
+/// An entry has been written, and where.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Written {
+    pub(crate) sequence: u64,
+    pub(crate) index: u64,
+    pub(crate) place: Place,
+}
+
+/// What the writer needs from outside.
+#[derive(Clone)]
+pub(crate) struct Surroundings {
+    pub(crate) files: Arc<dyn Files>,
+    /// The log's directory.
+    pub(crate) dir: PathBuf,
+    pub(crate) marker: Arc<MarkerFile>,
+    pub(crate) runtime: Arc<dyn Runtime>,
+    /// Nominal size of a segment.
+    pub(crate) segment_bytes: u64,
+}
+
+/// The writer.
+pub(crate) struct Writer {
+    around: Surroundings,
+    directory_id: u128,
+    /// Segments with records, oldest first; the last is written to.
+    segments: VecDeque<Segment>,
+    /// Segments made ahead.
+    spares: VecDeque<Segment>,
+    /// Where the next record goes in the last segment, buffered ones included.
+    end: u64,
+    /// How far the last segment's file reaches, bytes.
+    room: u64,
+    /// The end of the last record that says that all before it is synced.
+    noted: Place,
+    /// Records that are not written yet: they end at `end`.
+    buffer: Vec<u8>,
+    /// Everything before is on stable storage.
+    synced: Place,
+    /// State of the log after the last record.
+    state: Checkpoint,
+    /// Making a segment ahead failed: not tried again before it is needed.
+    spare_failed: bool,
+    /// The next segment, as soon as it is used, for those who read.
+    pub(crate) opened: Vec<Segment>,
+}
+
+impl Writer {
+    /// Goes on where recovery ended, everything there being synced.
+    pub(crate) fn new(around: Surroundings, scan: &Scan) -> io::Result<Self> {
+        let mut writer = Self {
+            directory_id: around.marker.get().directory_id,
+            around,
+            segments: scan.segments.clone(),
+            spares: scan.spares.clone(),
+            end: scan.end,
+            room: 0,
+            noted: Place::default(),
+            buffer: Vec::new(),
+            synced: Place::default(),
+            state: scan.held.ends,
+            spare_failed: false,
+            opened: scan.segments.iter().cloned().collect(),
+        };
+        match writer.segments.back() {
+            None => writer.next_segment()?,
+            Some(segment) => writer.room = segment.file.length()?,
+        }
+        writer.synced = writer.here();
+        if scan.ends_synced {
+            writer.noted = writer.here();
+        } else {
+            writer.note_synced()?;
+        }
+        Ok(writer)
+    }
+
+    /// Writes a batch and syncs it. Gives where its entries lie.
+    ///
+    /// # Errors
+    /// The disk fails; then nothing may be written any more.
+    pub(crate) fn write(
+        &mut self,
+        batch: &[(u64, &Operation)],
+        committed: Option<LogId>,
+    ) -> io::Result<Vec<Written>> {
+        let mut written = Vec::new();
+        for (sequence, operation) in batch {
+            match operation {
+                Operation::Append(entries) => {
+                    for entry in entries {
+                        let place = self.put(&Record::Entry(entry.clone()))?;
+                        written.push(Written { sequence: *sequence, index: entry.id.index, place });
+                    }
+                }
+                Operation::Vote(vote) => {
+                    self.put(&Record::Vote(*vote))?;
+                }
+                Operation::Truncate(last) => {
+                    self.put(&Record::Truncate(*last))?;
+                }
+                Operation::Purge(upto) => {
+                    self.put(&Record::Purge(*upto))?;
+                    self.put(&Record::Checkpoint(self.state))?;
+                }
+                Operation::Refused(_) | Operation::Close => {}
+            }
+        }
+        if committed != self.state.committed {
+            self.put(&Record::Committed(committed))?;
+        }
+        self.flush()?;
+        if self.synced != self.here() {
+            self.sync()?;
+        }
+        Ok(written)
+    }
+
+    /// What is to be done after a batch was acknowledged: drops segments that are purged, makes the next one ahead.
+    ///
+    /// # Errors
+    /// The disk fails; then nothing may be written any more.
+    pub(crate) fn tidy(&mut self) -> io::Result<Vec<u64>> {
+        let dropped = self.drop_purged()?;
+        let half_full = self.end > self.room / 2;
+        if half_full && self.spares.is_empty() && !self.spare_failed {
+            // A full disk is not this log's death before it needs the space.
+            if let Err(e) = self.make_spare() {
+                tracing::warn!("no log segment could be made ahead: {e}");
+                self.spare_failed = true;
+            }
+        }
+        Ok(dropped)
+    }
+
+    /// Notes, without a sync, that everything before is synced: recovery then knows what must be there.
+    ///
+    /// # Errors
+    /// The disk fails; then nothing may be written any more.
+    pub(crate) fn note_synced(&mut self) -> io::Result<()> {
+        if self.end > SEGMENT_HEADER_BYTES && self.noted != self.here() {
+            self.put(&Record::Synced)?;
+            self.noted = self.here();
+        }
+        self.flush()
+    }
+
+    /// Notes in the marker that everything is synced.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub(crate) fn close(&mut self) -> io::Result<()> {
+        self.note_synced()?;
+        self.sync()?;
+        let synced = self.synced;
+        self.around.marker.update(|marker| marker.synced = synced)
+    }
+
+    /// Where the next record goes.
+    fn here(&self) -> Place {
+        let segment = self.segments.back().map_or(0, |segment| segment.number);
+        Place { segment, offset: self.end }
+    }
+
+    /// Adds a record; a new segment is begun when it does not fit.
+    fn put(&mut self, record: &Record) -> io::Result<Place> {
+        if self.end == SEGMENT_HEADER_BYTES {
+            self.encode(&Record::Checkpoint(self.state))?;
+        }
+        let length = record.length() as u64;
+        let empty = self.end <= SEGMENT_HEADER_BYTES + Record::Checkpoint(self.state).length() as u64;
+        if self.end + length + END_BYTES > self.room {
+            if !empty {
+                self.roll()?;
+            }
+            self.enlarge(length)?;
+        }
+        let place = self.here();
+        self.encode(record)?;
+        match record {
+            Record::Entry(entry) => {
+                self.state.last = Some(entry.id);
+                if let Some(segment) = self.segments.back_mut() {
+                    segment.note_entry(entry.id.index);
+                }
+            }
+            Record::Vote(vote) => self.state.vote = Some(*vote),
+            Record::Truncate(last) => self.state.truncate_after(*last),
+            Record::Purge(upto) => self.state.purge(*upto),
+            Record::Committed(committed) => self.state.committed = *committed,
+            Record::Checkpoint(_) | Record::Synced | Record::End => {}
+        }
+        if self.buffer.len() >= WRITE_BYTES {
+            self.flush()?;
+        }
+        Ok(place)
+    }
+
+    fn encode(&mut self, record: &Record) -> io::Result<()> {
+        let segment = self.segments.back().ok_or_else(|| io::Error::other("the log has no segment"))?;
+        let before = self.buffer.len();
+        record.encode(segment.salt, self.end, self.synced, &mut self.buffer);
+        self.end += (self.buffer.len() - before) as u64;
+        Ok(())
+    }
+
+    /// Makes the segment large enough for a record that no segment of the nominal size holds.
+    fn enlarge(&mut self, record_bytes: u64) -> io::Result<()> {
+        let needed = self.end + record_bytes + END_BYTES;
+        if let Some(segment) = self.segments.back().filter(|_| needed > self.room) {
+            segment.file.allocate(needed + SLACK_BYTES)?;
+            self.room = needed + SLACK_BYTES;
+        }
+        Ok(())
+    }
+
+    /// Ends the segment, synced, and goes on in the next.
+    fn roll(&mut self) -> io::Result<()> {
+        if self.spares.is_empty() {
+            self.make_spare()?;
+        }
+        self.encode(&Record::End)?;
+        self.flush()?;
+        self.sync()?;
+        if let Some(segment) = self.segments.back()
+            && self.room > self.end
+        {
+            segment.file.set_length(self.end)?;
+        }
+        self.next_segment()?;
+        self.encode(&Record::Checkpoint(self.state))
+    }
+
+    fn next_segment(&mut self) -> io::Result<()> {
+        if self.spares.is_empty() {
+            self.make_spare()?;
+        }
+        if let Some(segment) = self.spares.pop_front() {
+            self.room = segment.file.length()?;
+            self.opened.push(segment.clone());
+            self.segments.push_back(segment);
+        }
+        self.end = SEGMENT_HEADER_BYTES;
+        self.spare_failed = false;
+        Ok(())
+    }
+
+    /// Makes the next segment: the file in its full size, its directory, the marker, each synced before the next.
+    fn make_spare(&mut self) -> io::Result<()> {
+        let Surroundings { files, dir, marker, runtime, segment_bytes } = &self.around;
+        let number = marker.get().last_segment + 1;
+        let identity = Identity { number, salt: runtime.random_u64(), directory_id: self.directory_id };
+        let path = dir.join(super::segment::name(number));
+        let segment = match Segment::create(&**files, dir, identity, *segment_bytes) {
+            Err(e) => {
+                // What was begun is in nobody's way, but it takes space, and the name is needed later.
+                let _ = files.remove(&path);
+                return Err(e);
+            }
+            segment => segment?,
+        };
+        files.sync_dir(dir)?;
+        let synced = self.synced;
+        marker.update(|marker| {
+            marker.last_segment = number;
+            marker.synced = marker.synced.max(synced);
+        })?;
+        self.spares.push_back(segment);
+        Ok(())
+    }
+
+    /// Unlinks the oldest segments as long as all their entries are purged. The purge is durable by now.
+    fn drop_purged(&mut self) -> io::Result<Vec<u64>> {
+        let purged = self.state.purged.map(|id| id.index);
+        let mut dropped = Vec::new();
+        // A segment without its checkpoint cannot stand alone.
+        while self.segments.len() > 1
+            && self.end > SEGMENT_HEADER_BYTES
+            && let Some(segment) = self.segments.front()
+            && segment.index_max <= purged
+        {
+            self.around.files.remove(&segment.path)?;
+            dropped.push(segment.number);
+            self.segments.pop_front();
+        }
+        if let (false, Some(first)) = (dropped.is_empty(), self.segments.front()) {
+            self.around.files.sync_dir(&self.around.dir)?;
+            let (first, synced) = (first.number, self.synced);
+            self.around.marker.update(|marker| {
+                marker.first_segment = first;
+                marker.synced = marker.synced.max(synced);
+            })?;
+        }
+        Ok(dropped)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        if let Some(segment) = self.segments.back() {
+            segment.file.write_at(&self.buffer, self.end - self.buffer.len() as u64)?;
+        }
+        self.buffer.clear();
+        self.buffer.shrink_to(WRITE_BYTES);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        if let Some(segment) = self.segments.back() {
+            segment.file.sync()?;
+        }
+        self.synced = self.here();
+        Ok(())
+    }
+}

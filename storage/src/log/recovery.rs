@@ -121,14 +121,15 @@ impl Scanner<'_> {
         while let Some(&number) = numbers.last()
             && number > last
         {
-            let (_, _, bytes) = self.load(number)?;
+            let path = self.dir.join(segment::name(number));
+            let (_, bytes) = self.load(&path)?;
             let content = bytes.get(SEGMENT_HEADER_BYTES as usize..).unwrap_or_default();
             if number > last + 1 || content.iter().any(|&byte| byte != 0) {
                 let reason =
                     format!("log segment {number} is newer than its marker, which knows {last} as the last");
                 return Err(self.refused(reason));
             }
-            unfinished.push(self.dir.join(segment::name(number)));
+            unfinished.push(path);
             numbers.pop();
         }
         if last == 0 {
@@ -159,18 +160,18 @@ impl Scanner<'_> {
     }
 
     /// Opens a file and reads all of it.
-    fn load(&self, number: u64) -> Result<(PathBuf, Arc<dyn File>, Vec<u8>), OpenError> {
-        let path = self.dir.join(segment::name(number));
-        let file = self.files.open(&path).map_err(OpenError::io("open", &path))?;
-        let length = file.length().map_err(OpenError::io("read", &path))?;
+    fn load(&self, path: &Path) -> Result<(Arc<dyn File>, Vec<u8>), OpenError> {
+        let file = self.files.open(path).map_err(OpenError::io("open", path))?;
+        let length = file.length().map_err(OpenError::io("read", path))?;
         let length = usize::try_from(length).unwrap_or(usize::MAX);
-        let bytes = read_exact_at(&*file, 0, length).map_err(OpenError::io("read", &path))?;
-        Ok((path, file, bytes))
+        let bytes = read_exact_at(&*file, 0, length).map_err(OpenError::io("read", path))?;
+        Ok((file, bytes))
     }
 
     /// Opens a segment that must be there.
     fn read(&self, number: u64) -> Result<(Segment, Vec<u8>), OpenError> {
-        let (path, file, bytes) = self.load(number)?;
+        let path = self.dir.join(segment::name(number));
+        let (file, bytes) = self.load(&path)?;
         match Segment::decode(path.clone(), file, number, self.marker.directory_id, &bytes) {
             Ok(segment) => Ok((segment, bytes)),
             Err(e @ SegmentError::Header) => {

@@ -1,13 +1,29 @@
 //! Which brokers are alive: the sessions of this node, reports to every voter, the ledger of last-heard, and the
 //! removals that a leader decides from it. Soft state: nothing here is stored, and removals are log entries.
 
+mod clock;
+mod confirmations;
+mod core;
+mod decide;
+mod exchange;
+mod guard;
+mod ledger;
+mod marks;
 mod notices;
+mod removals;
+mod report;
+mod sessions;
+mod shell;
 mod status;
+mod stream;
+mod tasks;
+mod views;
 
 pub use notices::MinBrokerIdNotice;
 pub use status::{BrokerStatus, Counters, GuardStatus, LivenessStatus, PeerStatus, Strength};
 
 use raft::{NodeId, PeerMessages};
+use shell::Shell;
 use std::sync::Arc;
 use std::time::Duration;
 use storage::Position;
@@ -15,6 +31,9 @@ use storage::route_info::BrokerKey;
 use storage::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+
+/// Notices that wait for the one who sends them; more are dropped, with a warning.
+pub const NOTICES_WAITING_MAX: usize = 1_024;
 
 /// A connection of this node, numbered since the process started. Never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -104,49 +123,72 @@ pub struct Parts {
 /// [`confirm`](Self::confirm), so that the leader sees the session before it gives its word. One that changes
 /// something: propose, then `heard` when it was accepted. A connection's [`closed`](Self::closed) comes last of all.
 #[derive(Clone)]
-pub struct Liveness {}
+pub struct Liveness {
+    shell: Arc<Shell>,
+}
 
 impl Liveness {
     /// Makes it. Until [`start`](Self::start) it only listens.
     #[must_use]
     #[allow(clippy::new_ret_no_self, reason = "the handle is one of several parts")]
-    pub fn new(_options: LivenessOptions, _runtime: Arc<dyn Runtime>) -> Parts {
-        unreachable!("not built yet")
+    pub fn new(options: LivenessOptions, runtime: Arc<dyn Runtime>) -> Parts {
+        let (expired_to, expired) = mpsc::unbounded_channel();
+        let (notices_to, notices) = mpsc::channel(NOTICES_WAITING_MAX);
+        let shell = Arc::new(Shell::new(&options, runtime, expired_to, notices_to));
+        Parts { liveness: Self { shell: shell.clone() }, messages: shell, expired, notices }
     }
 
-    /// Starts reporting and deciding.
-    pub fn start(&self, _node: raft::Node) {}
+    /// Starts reporting and deciding; a second call does nothing. Must be called within a Tokio runtime.
+    pub fn start(&self, node: raft::Node) {
+        if self.shell.set_node(node.clone()) {
+            tasks::start(&self.shell, node);
+        }
+    }
 
     /// Ends its tasks: nothing is reported or decided any more.
-    pub fn stop(&self) {}
+    pub fn stop(&self) {
+        self.shell.stop.cancel();
+    }
 
     /// A broker was heard on a connection (oneway requests too).
-    pub fn heard(&self, _session: SessionId, _broker: BrokerKey, _what: Heard) {}
+    pub fn heard(&self, session: SessionId, broker: BrokerKey, what: Heard) {
+        self.shell.with(|core, now| core.heard(now, session, &broker, what));
+    }
 
     /// Asks the leader whether it knows the broker: an unchanged REGISTER is answered only when it does.
     /// Goes out at once; asks again until there is a word or the deadline has come.
-    pub async fn confirm(&self, _broker: &BrokerKey, _deadline: Instant) -> Known {
-        Known::NotNow
+    pub async fn confirm(&self, broker: &BrokerKey, deadline: Instant) -> Known {
+        let told = match self.shell.with_leader(|core, now, leader| core.confirm(now, broker, leader)) {
+            Ok(known) => return known,
+            Err(told) => told,
+        };
+        match tokio::time::timeout_at(deadline, told).await {
+            Ok(Ok(known)) => known,
+            Ok(Err(_)) | Err(_) => Known::NotNow,
+        }
     }
 
     /// The leader's last word on a broker that has a session here, without asking.
     #[must_use]
-    pub fn last_word(&self, _broker: &BrokerKey) -> Option<Known> {
-        None
+    pub fn last_word(&self, broker: &BrokerKey) -> Option<Known> {
+        self.shell.with_leader(|core, _, leader| core.last_word(broker, leader))
     }
 
     /// A connection is over, and all registrations that were in flight on it have their outcome.
-    pub fn closed(&self, _session: SessionId, _by: ClosedBy) {}
+    pub fn closed(&self, session: SessionId, by: ClosedBy) {
+        self.shell.closed(session, by);
+    }
 
     /// Milliseconds since a broker of the table was last heard anywhere, as this node's ledger has it.
     #[must_use]
-    pub fn silence_ms(&self, _broker: &BrokerKey) -> Option<u64> {
-        None
+    pub fn silence_ms(&self, broker: &BrokerKey) -> Option<u64> {
+        let silence = self.shell.with(|core, now| core.silence(now, broker))?;
+        Some(u64::try_from(silence.as_millis()).unwrap_or(u64::MAX))
     }
 
     /// Brokers, streams, guard and counters.
     #[must_use]
     pub fn status(&self) -> LivenessStatus {
-        LivenessStatus::default()
+        self.shell.with(|core, now| core.status(now))
     }
 }

@@ -1,0 +1,357 @@
+//! All of liveness as one plain structure: every input comes with the moment at which it came, nothing here waits,
+//! reads a clock or talks to anyone.
+
+use super::clock::{Running, RunningClock};
+use super::confirmations::{Confirmations, final_word};
+use super::guard::Guard;
+use super::ledger::Ledger;
+use super::marks::Marks;
+use super::removals::Removals;
+use super::report::{Change, Word};
+use super::sessions::{LeaderWord, Sessions};
+use super::stream::Stream;
+use super::views::{Effect, Views};
+use super::{
+    BrokerStatus, ClosedBy, Counters, Heard, Known, LivenessOptions, LivenessStatus, PeerStatus, SessionId,
+};
+use raft::NodeId;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use storage::Position;
+use storage::route_info::{BrokerKey, Live};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+/// Between two looks at what needs no hurry.
+const REVIEW_EVERY: Duration = Duration::from_secs(1);
+
+/// What a node with a valid lease and an applied entry of its own term knows. To ensure correctness, it must be taken
+/// while the core is locked: a removal's end is noted after it is visible in the table.
+pub(super) struct Leader<'a> {
+    /// Its term.
+    pub(super) term: u64,
+    /// Its applied index.
+    pub(super) applied: u64,
+    /// Incarnation of a broker in the table of that index.
+    pub(super) incarnation: &'a dyn Fn(&BrokerKey) -> Option<Position>,
+}
+
+/// Whom the caller must wake.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Wakes {
+    /// The senders of reports.
+    pub(super) senders: bool,
+    /// Whoever decides.
+    pub(super) decider: bool,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) node_id: NodeId,
+    pub(super) process: u64,
+    pub(super) clock: RunningClock,
+    pub(super) sessions: Sessions,
+    pub(super) streams: BTreeMap<NodeId, Stream>,
+    pub(super) views: Views,
+    pub(super) ledger: Ledger,
+    pub(super) marks: Marks,
+    pub(super) guard: Guard,
+    pub(super) removals: Removals,
+    pub(super) confirmations: Confirmations,
+    pub(super) counters: Counters,
+    pub(super) wakes: Wakes,
+    /// Questions asked so far.
+    pub(super) asks: u64,
+    /// Words of older terms are dropped.
+    pub(super) newest_term: u64,
+    /// The leader, when known.
+    pub(super) leader: Option<NodeId>,
+    /// Index up to which the ledger follows the table.
+    pub(super) followed: u64,
+    /// A majority of the voters is heard. Without it nothing is decided.
+    pub(super) quorum: bool,
+    reviewed: Running,
+}
+
+impl Core {
+    pub(super) fn new(options: &LivenessOptions, process: u64, now: Instant) -> Self {
+        Self {
+            node_id: options.node_id,
+            process,
+            clock: RunningClock::new(now),
+            sessions: Sessions::default(),
+            streams: BTreeMap::new(),
+            views: Views::new(options.node_id, process),
+            ledger: Ledger::default(),
+            marks: Marks::default(),
+            guard: Guard::new(options),
+            removals: Removals::default(),
+            confirmations: Confirmations::default(),
+            counters: Counters::default(),
+            wakes: Wakes::default(),
+            asks: 0,
+            newest_term: 0,
+            leader: None,
+            followed: 0,
+            quorum: false,
+            reviewed: Running::ZERO,
+        }
+    }
+
+    /// The members, `(id, votes)`, this node among them when it is one.
+    pub(super) fn members(&mut self, now: Instant, members: &[(NodeId, bool)]) {
+        let now = self.clock.advance(now);
+        let receives = |node: &NodeId| *node != self.node_id && members.contains(&(*node, true));
+        self.streams.retain(|node, _| receives(node));
+        for (node, _) in members.iter().filter(|(node, _)| receives(node)) {
+            self.streams.entry(*node).or_insert_with(Stream::new);
+        }
+        let mut effects = Vec::new();
+        self.views.members(now, members, &mut effects);
+        self.take(now, effects);
+        self.look_for_quorum(now);
+        self.wakes.senders = true;
+    }
+
+    /// Who leads changed.
+    pub(super) fn leadership(&mut self, term: u64, leader: Option<NodeId>) {
+        self.newest_term = self.newest_term.max(term);
+        self.leader = leader;
+        self.wakes = Wakes { senders: true, decider: true };
+    }
+
+    /// A broker was heard on a connection of this node.
+    pub(super) fn heard(&mut self, now: Instant, session: SessionId, broker: &BrokerKey, what: Heard) {
+        let now = self.clock.advance(now);
+        self.counters.heard += 1;
+        self.ledger.heard(broker, now);
+        let change = self.sessions.heard(now, session, broker, what);
+        for stream in self.streams.values_mut() {
+            stream.push_heard(broker, false);
+        }
+        if let Some(change) = change {
+            self.own_changes(now, vec![change]);
+        }
+    }
+
+    /// A connection of this node is over. `incarnation` looks into this node's table.
+    pub(super) fn closed(
+        &mut self,
+        now: Instant,
+        session: SessionId,
+        by: ClosedBy,
+        incarnation: &dyn Fn(&BrokerKey) -> Option<Position>,
+    ) {
+        let now = self.clock.advance(now);
+        let changes = self.sessions.closed(now, session, by, incarnation);
+        self.own_changes(now, changes);
+    }
+
+    /// This node's own ledger gets what all others get. Closes go at once, and so does a session that appears while
+    /// its broker is about to be removed.
+    fn own_changes(&mut self, now: Running, changes: Vec<Change>) {
+        let mut effects = Vec::new();
+        for change in changes {
+            let urgent = change.strength.is_none() || self.marks.has(&change.broker);
+            self.wakes.senders |= urgent;
+            for stream in self.streams.values_mut() {
+                stream.push(change.clone(), urgent);
+            }
+            self.views.own_change(change, &mut effects);
+        }
+        self.take(now, effects);
+    }
+
+    /// A REGISTER waits for the leader's word on its broker.
+    pub(super) fn confirm(
+        &mut self,
+        now: Instant,
+        broker: &BrokerKey,
+        leader: Option<&Leader<'_>>,
+    ) -> Result<Known, oneshot::Receiver<Known>> {
+        let now = self.clock.advance(now);
+        if let Some(leader) = leader {
+            self.ledger.heard(broker, now);
+            if let Some(known) = final_word(self.leader_word(leader, broker)) {
+                return Ok(known);
+            }
+        }
+        let told = self.confirmations.wait(broker);
+        for (node, stream) in &mut self.streams {
+            stream.push_heard(broker, self.leader.is_none_or(|leader| leader == *node));
+        }
+        self.wakes.senders = true;
+        Err(told)
+    }
+
+    /// What this leader says of a broker.
+    pub(super) fn leader_word(&self, leader: &Leader<'_>, broker: &BrokerKey) -> LeaderWord {
+        let word = match (leader.incarnation)(broker) {
+            None => Word::Unknown,
+            Some(at) if self.removals.contains(leader.term, broker, at) => Word::Removing,
+            Some(at) => Word::Known(at),
+        };
+        LeaderWord { term: leader.term, applied: leader.applied, word }
+    }
+
+    /// The last word on a broker: this leader's own, or what the leader said last.
+    pub(super) fn last_word(&self, broker: &BrokerKey, leader: Option<&Leader<'_>>) -> Option<Known> {
+        let word = match leader {
+            Some(leader) => self.leader_word(leader, broker),
+            None => self.sessions.word(broker)?,
+        };
+        Some(final_word(word).unwrap_or(Known::Unknown))
+    }
+
+    /// The registration of a broker in this node's table, or that there is none.
+    pub(super) fn follow(&mut self, now: Instant, broker: &BrokerKey, live: Option<&Live>) {
+        let now = self.clock.advance(now);
+        self.ledger.follow(now, broker, live);
+    }
+
+    /// The whole table, when single changes were missed (and at the start).
+    pub(super) fn follow_all<'a>(
+        &mut self,
+        now: Instant,
+        lives: impl Iterator<Item = (&'a BrokerKey, &'a Live)>,
+    ) {
+        let now = self.clock.advance(now);
+        let mut gone: std::collections::BTreeSet<_> = self.ledger.keys().cloned().collect();
+        for (broker, live) in lives {
+            gone.remove(broker);
+            self.ledger.follow(now, broker, Some(live));
+        }
+        for broker in gone {
+            self.ledger.follow(now, &broker, None);
+        }
+    }
+
+    /// Everything up to this index was followed; so many brokers left in it by expiry and by disconnect.
+    pub(super) fn followed(&mut self, now: Instant, index: u64, expired: usize, disconnected: usize) {
+        let now = self.clock.advance(now);
+        self.followed = self.followed.max(index);
+        self.counters.expired += expired as u64;
+        self.counters.disconnected += disconnected as u64;
+        self.guard.applied(now, expired + disconnected, self.ledger.len());
+        self.removals.applied(index);
+    }
+
+    /// The connections of this node over which a broker speaks.
+    pub(super) fn connections_of(&self, broker: &BrokerKey) -> Vec<SessionId> {
+        self.sessions.connections_of(broker)
+    }
+
+    /// Time goes on. At least every [`super::clock::LATENESS_MAX`], or that counts as a pause.
+    pub(super) fn tick(&mut self, now: Instant, leader: Option<&Leader<'_>>) {
+        let now = self.clock.advance(now);
+        let mut effects = Vec::new();
+        self.views.sweep(now, &mut effects);
+        self.take(now, effects);
+        self.look_for_quorum(now);
+        for broker in self.confirmations.brokers() {
+            if let Some(leader) = leader {
+                let word = self.leader_word(leader, &broker);
+                self.confirmations.word(&broker, word, self.confirmations.ticket());
+            }
+        }
+        if now >= self.reviewed + REVIEW_EVERY {
+            self.reviewed = now;
+            self.review(now);
+        }
+    }
+
+    pub(super) fn look_for_quorum(&mut self, now: Running) {
+        let had = std::mem::replace(&mut self.quorum, self.views.has_quorum());
+        if self.quorum && !had {
+            self.ledger.start_anew(now);
+        }
+    }
+
+    fn review(&mut self, now: Running) {
+        let Self { guard, ledger, marks, sessions, followed, .. } = self;
+        guard.review(|since| {
+            ledger.keys().any(|key| ledger.last_heard(key).is_some_and(|heard| heard <= since))
+        });
+        marks.retain(|key, mark| ledger.get(key).is_some() || mark.incarnation.index > *followed);
+        sessions.retain_ends(now, |key| marks.has(key));
+    }
+
+    /// Takes in what reports, changes and silence mean for brokers.
+    pub(super) fn take(&mut self, now: Running, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Heard(broker, at) => self.ledger.heard(&broker, at),
+                Effect::Appeared(broker) => {
+                    self.ledger.heard(&broker, now);
+                    self.marks.clear(&broker);
+                }
+                Effect::EndedByNode(broker) => self.marks.clear(&broker),
+                Effect::Unsure(broker) => {
+                    self.ledger.heard(&broker, now);
+                    self.marks.clear(&broker);
+                }
+                Effect::Ended(broker, end) => {
+                    self.wakes.decider = true;
+                    match end.last_strong {
+                        Some(incarnation) => self.last_strong_ended(broker, incarnation),
+                        None => self.marks.ask_again(&broker),
+                    }
+                }
+            }
+        }
+    }
+
+    fn last_strong_ended(&mut self, broker: BrokerKey, incarnation: Position) {
+        let mut newest = incarnation;
+        if let Some(entry) = self.ledger.get_mut(&broker) {
+            newest = entry.ended.map_or(newest, |ended| ended.max(newest));
+            entry.ended = Some(newest);
+        }
+        if self.views.strongest(&broker) != Some(super::Strength::Strong) {
+            self.marks.set(broker, newest);
+        }
+    }
+
+    /// How long a broker of the table has been silent.
+    pub(super) fn silence(&mut self, now: Instant, broker: &BrokerKey) -> Option<Duration> {
+        let now = self.clock.advance(now);
+        self.ledger.last_heard(broker).map(|heard| now.saturating_sub(heard))
+    }
+
+    pub(super) fn status(&mut self, now: Instant) -> LivenessStatus {
+        let now = self.clock.advance(now);
+        let since = self.guard.since();
+        let brokers: Vec<_> = self
+            .ledger
+            .keys()
+            .filter_map(|key| {
+                let (entry, heard) = (self.ledger.get(key)?, self.ledger.last_heard(key)?);
+                let disconnected = self.marks.has(key);
+                let wanted = disconnected || heard + entry.timeout <= now;
+                Some(BrokerStatus {
+                    key: key.clone(),
+                    broker: entry.broker.clone(),
+                    silence: now.saturating_sub(heard),
+                    timeout: entry.timeout,
+                    sessions: self.views.sessions_of(key),
+                    disconnected,
+                    held: wanted && since.is_some_and(|since| heard <= since),
+                })
+            })
+            .collect();
+        let peers = self.views.peers().map(|(node, reachable, spoke, sessions)| PeerStatus {
+            node,
+            reachable,
+            since_spoke: spoke.map(|spoke| now.saturating_sub(spoke)),
+            sessions,
+        });
+        let held = brokers.iter().filter(|broker| broker.held).count();
+        let counters = Counters {
+            pauses: self.clock.pauses(),
+            sessions_refused: self.sessions.refused(),
+            ..self.counters
+        };
+        LivenessStatus { peers: peers.collect(), guard: self.guard.status(now, held), counters, brokers }
+    }
+}

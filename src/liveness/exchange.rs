@@ -1,0 +1,93 @@
+//! Reports to other nodes and from them.
+
+use super::clock::Running;
+use super::core::{Core, Leader};
+use super::report::{Answer, Ask, Report, Words};
+use super::sessions::LeaderWord;
+use raft::NodeId;
+use tokio::time::Instant;
+
+impl Core {
+    /// The next report to a voter, when one is due.
+    pub(super) fn poll(&mut self, now: Instant, to: NodeId) -> Option<Report> {
+        let now = self.clock.advance(now);
+        let stream = self.streams.get_mut(&to)?;
+        let full_due = stream.full_due();
+        let report =
+            stream.poll(now, self.process, self.confirmations.ticket(), || self.sessions.full(now))?;
+        self.counters.reports_sent += 1;
+        self.counters.full_reports_sent += u64::from(full_due);
+        Some(report)
+    }
+
+    /// A report's answer. What the leader said of brokers is kept, and told to those who wait for it.
+    pub(super) fn answered(&mut self, from: NodeId, answer: Answer) {
+        let Some(stream) = self.streams.get_mut(&from) else { return };
+        let Some(sent) = stream.answered(answer.accepted) else { return };
+        if let Some(Words { term, applied, words }) = answer.leader
+            && term >= self.newest_term
+        {
+            self.newest_term = term;
+            for (broker, word) in sent.heard.iter().zip(words) {
+                let word = LeaderWord { term, applied, word };
+                self.sessions.note_word(broker, word);
+                self.confirmations.word(broker, word, sent.ticket);
+            }
+        }
+        self.ask_on(from);
+        self.wakes.senders |= !answer.accepted;
+    }
+
+    /// A report got no answer.
+    pub(super) fn failed(&mut self, now: Instant, to: NodeId) {
+        let now = self.clock.advance(now);
+        self.counters.reports_failed += 1;
+        if let Some(stream) = self.streams.get_mut(&to) {
+            stream.failed(now);
+        }
+        self.ask_on(to);
+    }
+
+    /// Those who still wait for a word ask again with the next report.
+    fn ask_on(&mut self, to: NodeId) {
+        let waiting = self.confirmations.brokers();
+        if let Some(stream) = self.streams.get_mut(&to) {
+            waiting.iter().for_each(|broker| stream.push_heard(broker, false));
+        }
+    }
+
+    /// A report of another node. A leader gives its word on each broker heard.
+    pub(super) fn receive(
+        &mut self,
+        now: Instant,
+        from: NodeId,
+        report: Report,
+        leader: Option<&Leader<'_>>,
+    ) -> Answer {
+        let now: Running = self.clock.advance(now);
+        self.counters.reports_received += 1;
+        let mut effects = Vec::new();
+        let (heard, answers) = (report.heard.clone(), report.answering.is_some());
+        if from == self.node_id || !self.views.report(now, from, report, &mut effects) {
+            self.counters.report_gaps += 1;
+            return Answer { accepted: false, leader: None };
+        }
+        self.take(now, effects);
+        self.look_for_quorum(now);
+        self.wakes.decider |= answers && !self.marks.is_empty();
+        let words = leader.map(|leader| Words {
+            term: leader.term,
+            applied: leader.applied,
+            words: heard.iter().map(|broker| self.leader_word(leader, broker).word).collect(),
+        });
+        Answer { accepted: true, leader: words }
+    }
+
+    /// A leader asks: the next report to it is younger than the question, and goes at once.
+    pub(super) fn asked(&mut self, from: NodeId, ask: Ask) {
+        if let Some(stream) = self.streams.get_mut(&from) {
+            stream.push_answering(ask);
+            self.wakes.senders = true;
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The mass eviction guard: when most brokers seem to be gone at once, the fault is more likely ours or the
+//! network's, and an empty table would make an outage of it.
+
+use super::clock::Running;
+use super::{GuardStatus, LivenessOptions};
+use std::collections::VecDeque;
+use std::time::Duration;
+use storage::route_info::BrokerKey;
+
+/// Fewer removals than this within the window are never held back.
+pub(super) const GUARD_BROKERS_MIN: usize = 5;
+
+/// A broker that would be removed now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Candidate {
+    pub(super) key: BrokerKey,
+    pub(super) heard: Running,
+    /// When its own timeout has passed.
+    pub(super) due: Running,
+}
+
+/// Counts removals by expiry and disconnect, and holds back those above the share.
+///
+/// Each voter counts the removals that it applies, so that the next leader goes on where the last one stopped: while
+/// protection lasts, a broker that was not heard since it began is held.
+#[derive(Debug)]
+pub(super) struct Guard {
+    enabled: bool,
+    share_percent: usize,
+    window: Duration,
+    hold: Duration,
+    /// Removals applied within the window.
+    applied: VecDeque<(Running, usize)>,
+    since: Option<Running>,
+}
+
+impl Guard {
+    pub(super) fn new(options: &LivenessOptions) -> Self {
+        Self {
+            enabled: options.guard,
+            share_percent: usize::try_from(options.guard_share_percent).unwrap_or(100),
+            window: options.guard_window,
+            hold: options.guard_hold,
+            applied: VecDeque::new(),
+            since: None,
+        }
+    }
+
+    /// Splits the candidates into those that may go and those that are held. `population`: brokers in the table;
+    /// `under_way`: those of them whose removal is proposed.
+    pub(super) fn admit(
+        &mut self,
+        now: Running,
+        population: usize,
+        under_way: usize,
+        candidates: Vec<Candidate>,
+    ) -> (Vec<Candidate>, Vec<Candidate>) {
+        if !self.enabled || candidates.is_empty() {
+            return (candidates, Vec::new());
+        }
+        let since = self.since;
+        let (mut go, rest): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|c| now >= c.due + self.hold);
+        let (mut held, mut rest): (Vec<_>, Vec<_>) =
+            rest.into_iter().partition(|c| since.is_some_and(|since| c.heard <= since));
+        let applied = self.within_window(now);
+        let counted = applied + under_way + go.len();
+        let share = self.share(population + applied);
+        let total = counted + rest.len();
+        if total >= GUARD_BROKERS_MIN && total > share {
+            rest.sort_by(|a, b| (a.heard, &a.key).cmp(&(b.heard, &b.key)));
+            held.extend(rest.split_off(share.saturating_sub(counted).min(rest.len())));
+            if !held.is_empty() && self.since.is_none() {
+                tracing::warn!(
+                    held = held.len(),
+                    brokers = population,
+                    "most brokers are gone at once: those above the share are kept for now; switch the mass \
+                     eviction guard off to let them go"
+                );
+                self.since = Some(now);
+            }
+        }
+        go.append(&mut rest);
+        (go, held)
+    }
+
+    /// Removals by expiry or disconnect were applied. `population`: brokers left in the table.
+    pub(super) fn applied(&mut self, now: Running, count: usize, population: usize) {
+        if count == 0 {
+            return;
+        }
+        self.applied.push_back((now, count));
+        let total = self.within_window(now);
+        if self.enabled
+            && total >= GUARD_BROKERS_MIN
+            && total >= self.share(population + total)
+            && population > 0
+        {
+            self.since = self.since.or(Some(now));
+        }
+    }
+
+    /// Until when a held broker is kept at most.
+    pub(super) fn kept_until(&self, candidate: &Candidate) -> Running {
+        candidate.due + self.hold
+    }
+
+    /// Ends the protection when `silent_since` finds no broker that was last heard before it began.
+    pub(super) fn review(&mut self, silent_since: impl FnOnce(Running) -> bool) {
+        if self.since.is_some_and(|since| !silent_since(since)) {
+            tracing::info!("the mass eviction guard keeps no broker any more");
+            self.since = None;
+        }
+    }
+
+    /// Since when the guard protects.
+    pub(super) fn since(&self) -> Option<Running> {
+        self.since
+    }
+
+    /// Its status; `held` is counted by the caller.
+    pub(super) fn status(&self, now: Running, held: usize) -> GuardStatus {
+        let protected_for = self.since.map(|since| now.saturating_sub(since));
+        GuardStatus { enabled: self.enabled, protected_for, held }
+    }
+
+    fn share(&self, population: usize) -> usize {
+        population.saturating_mul(self.share_percent) / 100
+    }
+
+    fn within_window(&mut self, now: Running) -> usize {
+        while self.applied.front().is_some_and(|(at, _)| *at + self.window <= now) {
+            self.applied.pop_front();
+        }
+        self.applied.iter().map(|(_, count)| count).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn secs(n: u64) -> Running {
+        Duration::from_secs(n)
+    }
+
+    fn guard() -> Guard {
+        Guard::new(&LivenessOptions::new(1))
+    }
+
+    fn gone(heard: u64, from: u32, to: u32) -> Vec<Candidate> {
+        let candidate = |n| Candidate {
+            key: BrokerKey { cluster: "c".into(), address: format!("{n:03}").into() },
+            heard: secs(heard),
+            due: secs(heard + 120),
+        };
+        (from..to).map(candidate).collect()
+    }
+
+    fn counts((go, held): (Vec<Candidate>, Vec<Candidate>)) -> (usize, usize) {
+        (go.len(), held.len())
+    }
+
+    #[test]
+    fn above_the_share_they_wait_until_their_timeout_and_ten_minutes_more() {
+        let mut guard = guard();
+        let all = gone(100, 0, 50);
+        assert_eq!(counts(guard.admit(secs(101), 50, 0, all)), (30, 20));
+        guard.applied(secs(101), 30, 20);
+        let rest = gone(100, 30, 50);
+        assert_eq!(counts(guard.admit(secs(101), 20, 0, rest.clone())), (0, 20));
+        assert_eq!(counts(guard.admit(secs(150), 20, 0, rest.clone())), (0, 20), "also after the window");
+        assert_eq!(guard.status(secs(150), 20).protected_for, Some(secs(49)));
+        assert_eq!(counts(guard.admit(secs(819), 20, 0, rest.clone())), (0, 20));
+        assert_eq!(counts(guard.admit(secs(820), 20, 0, rest)), (20, 0));
+        guard.review(|since| since < secs(101));
+        assert_eq!(guard.status(secs(820), 0).protected_for, None);
+    }
+
+    #[test]
+    fn one_by_one_counts_like_all_at_once() {
+        let mut guard = guard();
+        for n in 0..6 {
+            assert_eq!(counts(guard.admit(secs(100), 10 - n as usize, 0, gone(99, n, n + 1))), (1, 0));
+            guard.applied(secs(100), 1, 9 - n as usize);
+        }
+        assert_eq!(counts(guard.admit(secs(101), 4, 0, gone(99, 6, 7))), (0, 1));
+    }
+
+    #[test]
+    fn a_single_broker_and_a_small_group_go_always() {
+        let mut guard = guard();
+        assert_eq!(counts(guard.admit(secs(1), 1, 0, gone(0, 0, 1))), (1, 0));
+        assert_eq!(counts(guard.admit(secs(1), 4, 0, gone(0, 0, 4))), (4, 0));
+        assert_eq!(counts(guard.admit(secs(1), 100, 0, gone(0, 0, 60))), (60, 0), "not more than the share");
+    }
+
+    #[test]
+    fn a_broker_that_dies_during_protection_goes() {
+        let mut guard = guard();
+        guard.admit(secs(100), 50, 0, gone(90, 0, 50));
+        assert_eq!(counts(guard.admit(secs(200), 20, 0, gone(180, 31, 32))), (1, 0));
+    }
+
+    #[test]
+    fn what_is_under_way_counts() {
+        let mut guard = guard();
+        assert_eq!(counts(guard.admit(secs(100), 10, 6, gone(99, 6, 10))), (0, 4));
+    }
+
+    #[test]
+    fn the_next_leader_goes_on_where_the_last_stopped() {
+        let mut follower = guard();
+        follower.applied(secs(101), 30, 20);
+        assert_eq!(counts(follower.admit(secs(130), 20, 0, gone(100, 30, 50))), (0, 20));
+    }
+
+    #[test]
+    fn switched_off_it_holds_nobody() {
+        let mut guard = Guard::new(&LivenessOptions { guard: false, ..LivenessOptions::new(1) });
+        assert_eq!(counts(guard.admit(secs(100), 50, 0, gone(90, 0, 50))), (50, 0));
+        guard.applied(secs(100), 50, 0);
+        assert_eq!(guard.status(secs(100), 0), GuardStatus::default());
+    }
+}

@@ -1,0 +1,214 @@
+//! When each broker of the table was last heard, and when its silence becomes too long.
+
+use super::clock::Running;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use storage::Position;
+use storage::command::Name;
+use storage::route_info::{BrokerKey, Live};
+
+/// No timeout counts as shorter: silences are known no finer than reports come.
+pub(super) const TIMEOUT_MIN: Duration = Duration::from_secs(1);
+/// No timeout counts as longer.
+const TIMEOUT_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+/// A broker of the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) broker: Name,
+    pub(super) timeout: Duration,
+    pub(super) incarnation: Position,
+    /// Incarnation of the newest strong session that the peer ended, anywhere.
+    pub(super) ended: Option<Position>,
+    heard: Running,
+    /// Its place in the index: never later than the moment it expires.
+    look_at: Running,
+}
+
+/// The ledger of last-heard.
+///
+/// The index holds each broker once, at a moment not later than its deadline. Hearing a broker does not touch the
+/// index; the deadline is worked out when that moment has come.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    brokers: BTreeMap<BrokerKey, Entry>,
+    index: BTreeSet<(Running, BrokerKey)>,
+    /// Nothing before this moment counts as silence.
+    floor: Running,
+}
+
+impl Ledger {
+    /// Follows the table: the registration of a broker, or that there is none. A registration that is new or changed
+    /// was heard now.
+    pub(super) fn follow(&mut self, now: Running, key: &BrokerKey, live: Option<&Live>) {
+        let Some(live) = live else {
+            if let Some(entry) = self.brokers.remove(key) {
+                self.index.remove(&(entry.look_at, key.clone()));
+            }
+            return;
+        };
+        let timeout = Duration::from_millis(live.timeout_ms).clamp(TIMEOUT_MIN, TIMEOUT_MAX);
+        let entry = self.brokers.entry(key.clone()).or_insert_with(|| Entry {
+            broker: live.broker.clone(),
+            timeout,
+            incarnation: live.incarnation,
+            ended: None,
+            heard: now,
+            look_at: Running::MAX,
+        });
+        if entry.incarnation != live.incarnation {
+            entry.heard = entry.heard.max(now);
+        }
+        (entry.broker, entry.timeout, entry.incarnation) = (live.broker.clone(), timeout, live.incarnation);
+        self.pull_in(key);
+    }
+
+    /// A broker was heard.
+    pub(super) fn heard(&mut self, key: &BrokerKey, at: Running) {
+        let Some(entry) = self.brokers.get_mut(key) else { return };
+        entry.heard = entry.heard.max(at);
+        if entry.look_at > entry.heard + entry.timeout {
+            self.pull_in(key);
+        }
+    }
+
+    /// Moves a broker's place in the index forward when it could otherwise expire unseen.
+    fn pull_in(&mut self, key: &BrokerKey) {
+        let Some(entry) = self.brokers.get_mut(key) else { return };
+        let due = entry.heard + entry.timeout;
+        if entry.look_at > due {
+            self.index.remove(&(entry.look_at, key.clone()));
+            entry.look_at = due;
+            self.index.insert((due, key.clone()));
+        }
+    }
+
+    /// Looks at a broker again no earlier than `until`, unless it is heard.
+    pub(super) fn postpone(&mut self, key: &BrokerKey, until: Running) {
+        let Some(entry) = self.brokers.get_mut(key) else { return };
+        self.index.remove(&(entry.look_at, key.clone()));
+        entry.look_at = until;
+        self.index.insert((until, key.clone()));
+    }
+
+    /// All clocks start anew: what happened before cannot be known.
+    pub(super) fn start_anew(&mut self, now: Running) {
+        self.floor = self.floor.max(now);
+    }
+
+    /// The brokers that have been silent for too long.
+    pub(super) fn expired(&mut self, now: Running) -> Vec<BrokerKey> {
+        let mut expired = Vec::new();
+        let mut later = Vec::new();
+        for (look_at, key) in &self.index {
+            if *look_at > now {
+                break;
+            }
+            match self.due(key) {
+                Some(due) if due > now => later.push((key.clone(), due)),
+                _ => expired.push(key.clone()),
+            }
+        }
+        later.into_iter().for_each(|(key, due)| self.postpone(&key, due));
+        expired
+    }
+
+    /// When a broker expires.
+    pub(super) fn due(&self, key: &BrokerKey) -> Option<Running> {
+        self.brokers.get(key).map(|entry| entry.heard.max(self.floor) + entry.timeout)
+    }
+
+    /// When a broker was last heard, or its clock started anew.
+    pub(super) fn last_heard(&self, key: &BrokerKey) -> Option<Running> {
+        self.brokers.get(key).map(|entry| entry.heard.max(self.floor))
+    }
+
+    pub(super) fn get(&self, key: &BrokerKey) -> Option<&Entry> {
+        self.brokers.get(key)
+    }
+
+    pub(super) fn get_mut(&mut self, key: &BrokerKey) -> Option<&mut Entry> {
+        self.brokers.get_mut(key)
+    }
+
+    pub(super) fn keys(&self) -> impl ExactSizeIterator<Item = &BrokerKey> {
+        self.brokers.keys()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.brokers.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use storage::command::DataVersion;
+
+    const fn secs(n: u64) -> Running {
+        Duration::from_secs(n)
+    }
+
+    fn key(n: u32) -> BrokerKey {
+        BrokerKey { cluster: "c".into(), address: format!("{n}").into() }
+    }
+
+    fn live(timeout_ms: u64, index: u64) -> Live {
+        Live {
+            broker: "b".into(),
+            id: 0,
+            data_version: DataVersion::default(),
+            timeout_ms,
+            ha_address: None,
+            incarnation: Position { index, number: 0 },
+        }
+    }
+
+    #[test]
+    fn silence_longer_than_its_own_timeout() {
+        let mut ledger = Ledger::default();
+        ledger.follow(secs(0), &key(1), Some(&live(10_000, 1)));
+        ledger.follow(secs(0), &key(2), Some(&live(120_000, 1)));
+        assert!(ledger.expired(secs(9)).is_empty());
+        ledger.heard(&key(1), secs(9));
+        assert!(ledger.expired(secs(10)).is_empty());
+        assert_eq!(ledger.expired(secs(19)), [key(1)]);
+        assert_eq!(ledger.expired(secs(20)), [key(1)], "from state, not once");
+        assert_eq!(ledger.expired(secs(120)), [key(1), key(2)]);
+        ledger.follow(secs(120), &key(1), None);
+        assert_eq!(ledger.expired(secs(120)), [key(2)]);
+        assert_eq!(ledger.index.len(), ledger.brokers.len());
+    }
+
+    #[test]
+    fn a_shorter_timeout_holds_at_once() {
+        let mut ledger = Ledger::default();
+        ledger.follow(secs(0), &key(1), Some(&live(120_000, 1)));
+        ledger.follow(secs(5), &key(1), Some(&live(10_000, 2)));
+        assert_eq!(ledger.due(&key(1)), Some(secs(15)), "a changed registration was heard");
+        assert_eq!(ledger.expired(secs(15)), [key(1)]);
+        ledger.follow(secs(15), &key(1), Some(&live(0, 2)));
+        assert_eq!(ledger.due(&key(1)), Some(secs(6)), "an absurd timeout is a second");
+        ledger.follow(secs(15), &key(1), Some(&live(u64::MAX, 3)));
+        assert!(ledger.expired(secs(1 << 20)).is_empty());
+    }
+
+    #[test]
+    fn a_postponed_broker_that_was_heard_expires_by_its_timeout_again() {
+        let mut ledger = Ledger::default();
+        ledger.follow(secs(0), &key(1), Some(&live(10_000, 1)));
+        ledger.postpone(&key(1), secs(600));
+        assert!(ledger.expired(secs(100)).is_empty());
+        ledger.heard(&key(1), secs(100));
+        assert_eq!(ledger.expired(secs(110)), [key(1)]);
+    }
+
+    #[test]
+    fn clocks_that_start_anew_run_their_full_time() {
+        let mut ledger = Ledger::default();
+        ledger.follow(secs(0), &key(1), Some(&live(10_000, 1)));
+        ledger.start_anew(secs(50));
+        assert!(ledger.expired(secs(59)).is_empty());
+        assert_eq!(ledger.expired(secs(60)), [key(1)]);
+    }
+}

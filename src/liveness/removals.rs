@@ -1,0 +1,181 @@
+//! Removals that this leader has proposed and not yet seen applied.
+
+use super::clock::Running;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use storage::Position;
+use storage::route_info::BrokerKey;
+
+/// After a refused proposal, before the next.
+pub(super) const PROPOSE_AGAIN_AFTER: Duration = Duration::from_millis(100);
+/// After an unknown outcome, before it is taken that nothing more of it can enter the log.
+pub(super) const DOUBT_FOR: Duration = Duration::from_secs(1);
+
+/// What a proposal came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ProposalEnd {
+    /// Applied.
+    Applied,
+    /// Certainly not carried out.
+    Refused,
+    /// It may yet be.
+    Unknown,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Proposed,
+    /// Outcome unknown since then.
+    Doubtful(Running),
+    /// Settled once this index is applied: an entry of it, if any, is not behind that.
+    SettledBy(u64),
+}
+
+/// Batches under way in one term of this leader.
+#[derive(Debug, Default)]
+pub(super) struct Removals {
+    term: u64,
+    last: u64,
+    batches: BTreeMap<u64, State>,
+    brokers: BTreeMap<BrokerKey, (u64, Position)>,
+    not_before: Running,
+}
+
+impl Removals {
+    /// Begins a term. What was under way in an earlier one is settled: a leader decides and gives its word only
+    /// after it has applied an entry of its own term, which comes after all of them. Gives whether it is a new one.
+    pub(super) fn begin_term(&mut self, term: u64) -> bool {
+        if self.term == term {
+            return false;
+        }
+        *self = Self { term, last: self.last, ..Self::default() };
+        true
+    }
+
+    /// Whether the removal of this registration is under way.
+    pub(super) fn contains(&self, term: u64, broker: &BrokerKey, incarnation: Position) -> bool {
+        self.term == term && self.brokers.get(broker).is_some_and(|(_, removed)| *removed == incarnation)
+    }
+
+    /// How many removals are under way.
+    pub(super) fn len(&self) -> usize {
+        self.brokers.len()
+    }
+
+    /// Whether a proposal may be made now: one at a time, so that what is decided meanwhile goes together.
+    pub(super) fn may_propose(&self, now: Running) -> bool {
+        now >= self.not_before && !self.batches.values().any(|state| *state == State::Proposed)
+    }
+
+    /// A batch is proposed. Gives its number.
+    pub(super) fn propose(&mut self, brokers: impl Iterator<Item = (BrokerKey, Position)>) -> u64 {
+        self.last += 1;
+        self.batches.insert(self.last, State::Proposed);
+        self.brokers.extend(brokers.map(|(broker, incarnation)| (broker, (self.last, incarnation))));
+        self.last
+    }
+
+    /// A proposal ended. Gives the brokers that may be decided on again.
+    pub(super) fn ended(&mut self, now: Running, batch: u64, end: ProposalEnd) -> Vec<BrokerKey> {
+        let Some(state) = self.batches.get_mut(&batch) else { return Vec::new() };
+        match end {
+            ProposalEnd::Unknown => {
+                *state = State::Doubtful(now);
+                return Vec::new();
+            }
+            ProposalEnd::Refused => self.not_before = now + PROPOSE_AGAIN_AFTER,
+            ProposalEnd::Applied => {}
+        }
+        self.batches.remove(&batch);
+        self.forget(|of| of == batch)
+    }
+
+    /// Whether a doubtful batch waits to learn the end of the log.
+    pub(super) fn wants_last_index(&self, now: Running) -> bool {
+        let doubtful = |state: &State| matches!(state, State::Doubtful(since) if now >= *since + DOUBT_FOR);
+        self.batches.values().any(doubtful)
+    }
+
+    /// The last index of this leader's log.
+    pub(super) fn last_index(&mut self, now: Running, index: u64) {
+        for state in self.batches.values_mut() {
+            if matches!(state, State::Doubtful(since) if now >= *since + DOUBT_FOR) {
+                *state = State::SettledBy(index);
+            }
+        }
+    }
+
+    /// Settles doubtful batches that can no longer be applied, or were.
+    pub(super) fn applied(&mut self, index: u64) {
+        self.batches.retain(|_, state| !matches!(state, State::SettledBy(by) if *by <= index));
+        let Self { batches, brokers, .. } = self;
+        brokers.retain(|_, (batch, _)| batches.contains_key(batch));
+    }
+
+    fn forget(&mut self, which: impl Fn(u64) -> bool) -> Vec<BrokerKey> {
+        let gone: Vec<_> = self
+            .brokers
+            .iter()
+            .filter(|(_, (batch, _))| which(*batch))
+            .map(|(broker, _)| broker.clone())
+            .collect();
+        for broker in &gone {
+            self.brokers.remove(broker);
+        }
+        gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: Position = Position { index: 5, number: 0 };
+
+    fn key() -> BrokerKey {
+        BrokerKey { cluster: "c".into(), address: "a".into() }
+    }
+
+    fn removals() -> (Removals, u64) {
+        let mut removals = Removals::default();
+        assert!(removals.begin_term(3));
+        let batch = removals.propose([(key(), AT)].into_iter());
+        (removals, batch)
+    }
+
+    #[test]
+    fn a_refused_proposal_is_made_again_after_a_moment() {
+        let (mut removals, batch) = removals();
+        assert!(removals.contains(3, &key(), AT));
+        assert!(!removals.contains(3, &key(), Position { index: 6, number: 0 }), "a successor is not");
+        assert!(!removals.may_propose(Running::ZERO));
+        assert_eq!(removals.ended(Running::ZERO, batch, ProposalEnd::Refused), [key()]);
+        assert!(!removals.may_propose(Running::ZERO));
+        assert!(removals.may_propose(PROPOSE_AGAIN_AFTER));
+    }
+
+    #[test]
+    fn an_unknown_outcome_stays_under_way_until_the_log_settles_it() {
+        let (mut removals, batch) = removals();
+        removals.ended(Running::ZERO, batch, ProposalEnd::Unknown);
+        assert!(removals.contains(3, &key(), AT));
+        assert!(removals.may_propose(Running::ZERO), "others need not wait");
+        assert!(!removals.wants_last_index(Running::ZERO));
+        assert!(removals.wants_last_index(DOUBT_FOR));
+        removals.last_index(DOUBT_FOR, 9);
+        removals.applied(8);
+        assert!(removals.contains(3, &key(), AT));
+        removals.applied(9);
+        assert!(!removals.contains(3, &key(), AT));
+        assert_eq!(removals.len(), 0);
+    }
+
+    #[test]
+    fn a_new_term_settles_everything() {
+        let (mut removals, batch) = removals();
+        assert!(removals.begin_term(4));
+        assert!(!removals.contains(4, &key(), AT));
+        assert!(removals.ended(Running::ZERO, batch, ProposalEnd::Unknown).is_empty(), "a late outcome");
+        assert_eq!(removals.len(), 0);
+    }
+}

@@ -1,0 +1,142 @@
+//! The thin asynchronous side: locks the core, reads the clock, talks to consensus and to other nodes.
+
+use super::core::{Core, Leader};
+use super::notices::{MinBrokerIdNotice, Notices};
+use super::report::{Message, Reply};
+use super::{ClosedBy, LivenessOptions, SessionId};
+use bytes::Bytes;
+use raft::{Node, NodeId, PeerMessages};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use storage::route_info::BrokerKey;
+use storage::runtime::Runtime;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// What all handles and tasks share.
+pub(super) struct Shell {
+    core: Mutex<Core>,
+    node: OnceLock<Node>,
+    pub(super) node_id: NodeId,
+    pub(super) runtime: Arc<dyn Runtime>,
+    pub(super) decider: Notify,
+    /// Raised when a report must go at once.
+    pub(super) urgent: watch::Sender<()>,
+    pub(super) notices: Mutex<Notices>,
+    pub(super) stop: CancellationToken,
+    expired: mpsc::UnboundedSender<SessionId>,
+    outbox: mpsc::Sender<MinBrokerIdNotice>,
+}
+
+impl Shell {
+    pub(super) fn new(
+        options: &LivenessOptions,
+        runtime: Arc<dyn Runtime>,
+        expired: mpsc::UnboundedSender<SessionId>,
+        outbox: mpsc::Sender<MinBrokerIdNotice>,
+    ) -> Self {
+        let core = Core::new(options, runtime.random_u64(), Instant::now());
+        Self {
+            core: Mutex::new(core),
+            node: OnceLock::new(),
+            node_id: options.node_id,
+            runtime,
+            decider: Notify::new(),
+            urgent: watch::Sender::new(()),
+            notices: Mutex::default(),
+            stop: CancellationToken::new(),
+            expired,
+            outbox,
+        }
+    }
+
+    /// Sets the node; `false` when it was set before.
+    pub(super) fn set_node(&self, node: Node) -> bool {
+        self.node.set(node).is_ok()
+    }
+
+    /// Runs `act` on the locked core at this moment, then wakes whom it wants woken.
+    pub(super) fn with<R>(&self, act: impl FnOnce(&mut Core, Instant) -> R) -> R {
+        let (result, wakes) = {
+            let mut core = self.core.lock().unwrap_or_else(PoisonError::into_inner);
+            let result = act(&mut core, Instant::now());
+            (result, std::mem::take(&mut core.wakes))
+        };
+        if wakes.senders {
+            self.urgent.send_replace(());
+        }
+        if wakes.decider {
+            self.decider.notify_one();
+        }
+        result
+    }
+
+    /// As [`Shell::with`], with what this node knows as a leader, if it is one now. Lease and table are looked at
+    /// under the lock: see [`Leader`].
+    pub(super) fn with_leader<R>(&self, act: impl FnOnce(&mut Core, Instant, Option<&Leader<'_>>) -> R) -> R {
+        self.with(|core, now| {
+            let Some((node, term)) =
+                self.node.get().and_then(|node| Some((node, node.is_leader_with_lease()?)))
+            else {
+                return act(core, now, None);
+            };
+            let table = node.table();
+            let incarnation = |broker: &BrokerKey| table.live(broker).map(|live| live.incarnation);
+            let applied = table.revision().map_or(0, |id| id.index);
+            act(core, now, Some(&Leader { term, applied, incarnation: &incarnation }))
+        })
+    }
+
+    /// A connection is over. What its brokers' registrations were is looked up in this node's table.
+    pub(super) fn closed(&self, session: SessionId, by: ClosedBy) {
+        let table = self.node.get().map(Node::table);
+        let incarnation = |broker: &BrokerKey| Some(table.as_ref()?.live(broker)?.incarnation);
+        self.with(|core, now| core.closed(now, session, by, &incarnation));
+    }
+
+    /// Connections that must be closed, since a broker of theirs expired.
+    pub(super) fn close(&self, sessions: Vec<SessionId>) {
+        for session in sessions {
+            // Nobody listens: the server has stopped and closed them all.
+            let _ = self.expired.send(session);
+        }
+    }
+
+    /// Hands notices out.
+    pub(super) fn hand_out(&self, notices: Vec<MinBrokerIdNotice>) {
+        for notice in notices {
+            match self.outbox.try_send(notice) {
+                Ok(()) => self.with(|core, _| core.counters.notices += 1),
+                Err(mpsc::error::TrySendError::Full(notice)) => {
+                    tracing::warn!(broker = %notice.broker, "min-broker-id notice dropped: too many are waiting");
+                }
+                Err(mpsc::error::TrySendError::Closed(_)) => {}
+            }
+        }
+    }
+
+    fn answer(&self, from: NodeId, message: &[u8]) -> Reply {
+        match Message::decode(message) {
+            Ok(Message::Report(report)) => {
+                Reply::Report(self.with_leader(|core, now, leader| core.receive(now, from, report, leader)))
+            }
+            Ok(Message::Ask(ask)) => {
+                self.with(|core, _| core.asked(from, ask));
+                Reply::Asked
+            }
+            Err(error) => {
+                tracing::debug!(from, %error, "liveness message refused");
+                Reply::Refused
+            }
+        }
+    }
+}
+
+impl PeerMessages for Shell {
+    fn handle(&self, from: NodeId, message: Bytes) -> Pin<Box<dyn Future<Output = Bytes> + Send + '_>> {
+        let reply = self.answer(from, &message).encode();
+        Box::pin(std::future::ready(reply))
+    }
+}

@@ -1,0 +1,248 @@
+//! The ordered stream of reports to one other node.
+
+use super::clock::Running;
+use super::report::{Ask, Change, Content, Full, Report};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use storage::route_info::BrokerKey;
+
+/// Between two reports with something in them, when nothing is urgent.
+pub(super) const REPORT_EVERY: Duration = Duration::from_millis(50);
+/// Between two reports when there is nothing to say.
+pub(super) const BEAT_EVERY: Duration = Duration::from_millis(200);
+/// After a report that got no answer, before the next try.
+pub(super) const RETRY_AFTER: Duration = Duration::from_millis(100);
+/// Changes that wait for one receiver; more turn into a full report.
+pub(super) const CHANGES_MAX: usize = 8_192;
+/// Brokers heard in one report; the rest goes into the next, at once.
+pub(super) const HEARD_MAX: usize = 4_096;
+
+/// What is waiting for a receiver, and what is on its way. One report is on its way at a time, so that those that
+/// come meanwhile travel together.
+#[derive(Debug)]
+pub(super) struct Stream {
+    sequence: u64,
+    full_due: bool,
+    changes: Vec<Change>,
+    heard: BTreeSet<BrokerKey>,
+    urgent: bool,
+    answering: Option<Ask>,
+    not_before: Running,
+    last_sent: Option<Running>,
+    on_the_way: Option<OnTheWay>,
+}
+
+/// A report that waits for its answer.
+#[derive(Debug)]
+pub(super) struct OnTheWay {
+    /// Brokers in the order of the answer's words.
+    pub(super) heard: Vec<BrokerKey>,
+    /// Confirmations asked for up to this number were in it.
+    pub(super) ticket: u64,
+}
+
+impl Stream {
+    /// A new stream: begins with a full report.
+    pub(super) fn new() -> Self {
+        Self {
+            sequence: 0,
+            full_due: true,
+            changes: Vec::new(),
+            heard: BTreeSet::new(),
+            urgent: true,
+            answering: None,
+            not_before: Running::ZERO,
+            last_sent: None,
+            on_the_way: None,
+        }
+    }
+
+    /// Adds a change. A close (and whatever a leader's decision may wait for) goes at once.
+    pub(super) fn push(&mut self, change: Change, urgent: bool) {
+        self.urgent |= urgent;
+        if self.full_due {
+            return;
+        }
+        if self.changes.len() >= CHANGES_MAX {
+            self.fall_back();
+            return;
+        }
+        self.changes.push(change);
+    }
+
+    /// Adds a broker that was heard. Urgent when a REGISTER waits for the answer.
+    pub(super) fn push_heard(&mut self, broker: &BrokerKey, urgent: bool) {
+        self.urgent |= urgent;
+        if !self.heard.contains(broker) {
+            self.heard.insert(broker.clone());
+        }
+    }
+
+    /// The receiver asked: the next report goes at once and says so.
+    pub(super) fn push_answering(&mut self, ask: Ask) {
+        self.answering = Some(ask);
+        self.urgent = true;
+    }
+
+    /// The next report, when one is due. `full` is called only for a full one.
+    pub(super) fn poll(
+        &mut self,
+        now: Running,
+        process: u64,
+        ticket: u64,
+        full: impl FnOnce() -> Full,
+    ) -> Option<Report> {
+        if self.on_the_way.is_some() || now < self.not_before || !self.is_due(now) {
+            return None;
+        }
+        self.sequence += 1;
+        let content = if std::mem::take(&mut self.full_due) {
+            self.changes = Vec::new();
+            Content::Full(full())
+        } else {
+            Content::Changes(std::mem::take(&mut self.changes))
+        };
+        let heard: Vec<_> = if self.heard.len() <= HEARD_MAX {
+            std::mem::take(&mut self.heard).into_iter().collect()
+        } else {
+            let first = self.heard.iter().take(HEARD_MAX).cloned().collect::<Vec<_>>();
+            first.iter().for_each(|broker| {
+                self.heard.remove(broker);
+            });
+            first
+        };
+        self.urgent = !self.heard.is_empty();
+        self.last_sent = Some(now);
+        self.on_the_way = Some(OnTheWay { heard: heard.clone(), ticket });
+        Some(Report { process, sequence: self.sequence, answering: self.answering, content, heard })
+    }
+
+    fn is_due(&self, now: Running) -> bool {
+        let Some(last) = self.last_sent else { return true };
+        let quiet = self.changes.is_empty() && self.heard.is_empty() && !self.full_due;
+        let every = if quiet { BEAT_EVERY } else { REPORT_EVERY };
+        self.urgent || now >= last + every
+    }
+
+    /// The answer came. Gives what was on its way; a refused report is followed by a full one at once.
+    pub(super) fn answered(&mut self, accepted: bool) -> Option<OnTheWay> {
+        let sent = self.on_the_way.take()?;
+        if !accepted {
+            self.heard_again(&sent);
+            self.fall_back();
+        }
+        Some(sent)
+    }
+
+    /// No answer came: whether the report arrived is not known, so a full one follows.
+    pub(super) fn failed(&mut self, now: Running) {
+        if let Some(sent) = self.on_the_way.take() {
+            self.heard_again(&sent);
+        }
+        self.fall_back();
+        self.not_before = now + RETRY_AFTER;
+    }
+
+    /// Brokers of a report that was not taken are heard again with the next: late, which only lengthens their lives.
+    fn heard_again(&mut self, sent: &OnTheWay) {
+        self.heard.extend(sent.heard.iter().cloned());
+    }
+
+    fn fall_back(&mut self) {
+        self.full_due = true;
+        self.urgent = true;
+        self.changes = Vec::new();
+    }
+
+    /// Whether the next report is a full one.
+    pub(super) fn full_due(&self) -> bool {
+        self.full_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::Cause;
+    use super::*;
+
+    const fn ms(n: u64) -> Running {
+        Duration::from_millis(n)
+    }
+
+    fn key(n: usize) -> BrokerKey {
+        BrokerKey { cluster: "c".into(), address: format!("{n}").into() }
+    }
+
+    fn opened(n: usize) -> Change {
+        Change { broker: key(n), strength: None, cause: Cause::Opened }
+    }
+
+    fn poll(stream: &mut Stream, now: Running) -> Option<Report> {
+        stream.poll(now, 1, 0, Full::default)
+    }
+
+    /// A stream whose first, full report was taken at 0 ms.
+    fn running() -> Stream {
+        let mut stream = Stream::new();
+        let first = poll(&mut stream, ms(0)).unwrap();
+        assert!(matches!(first.content, Content::Full(_)));
+        stream.answered(true);
+        stream
+    }
+
+    #[test]
+    fn small_batches_beats_and_urgent_reports() {
+        let mut stream = running();
+        assert!(poll(&mut stream, ms(199)).is_none(), "nothing to say");
+        assert!(poll(&mut stream, ms(200)).is_some(), "a beat");
+        stream.answered(true);
+
+        stream.push(opened(1), false);
+        stream.push_heard(&key(1), false);
+        assert!(poll(&mut stream, ms(249)).is_none());
+        let report = poll(&mut stream, ms(250)).unwrap();
+        assert_eq!((report.content, report.heard), (Content::Changes(vec![opened(1)]), vec![key(1)]));
+
+        stream.push(opened(2), true);
+        assert!(poll(&mut stream, ms(251)).is_none(), "one at a time");
+        stream.answered(true);
+        let report = poll(&mut stream, ms(251)).unwrap();
+        assert_eq!((report.sequence, report.content), (4, Content::Changes(vec![opened(2)])));
+    }
+
+    #[test]
+    fn failure_refusal_and_overflow_turn_into_a_full_report() {
+        let mut stream = running();
+        stream.push_heard(&key(1), true);
+        poll(&mut stream, ms(1)).unwrap();
+        stream.failed(ms(1));
+        assert!(poll(&mut stream, ms(100)).is_none(), "not at once");
+        let report = poll(&mut stream, ms(101)).unwrap();
+        assert!(matches!(report.content, Content::Full(_)));
+        assert_eq!(report.heard, [key(1)], "heard again");
+
+        stream.answered(false);
+        let report = poll(&mut stream, ms(101)).unwrap();
+        assert!(matches!(report.content, Content::Full(_)));
+        stream.answered(true);
+
+        for n in 0..=CHANGES_MAX {
+            stream.push(opened(n), false);
+        }
+        assert!(stream.full_due());
+        let report = poll(&mut stream, ms(102)).unwrap();
+        assert!(matches!(report.content, Content::Full(_)));
+        assert!(stream.changes.is_empty());
+    }
+
+    #[test]
+    fn many_brokers_heard_go_in_several_reports_at_once() {
+        let mut stream = running();
+        for n in 0..HEARD_MAX + 1 {
+            stream.push_heard(&key(n), false);
+        }
+        assert_eq!(poll(&mut stream, ms(50)).unwrap().heard.len(), HEARD_MAX);
+        stream.answered(true);
+        assert_eq!(poll(&mut stream, ms(50)).unwrap().heard.len(), 1);
+    }
+}

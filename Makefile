@@ -37,3 +37,7 @@ test: ## all tests that need nothing but cargo
 fix: ## let the tools rewrite what they can
 	$(CARGO) clippy --workspace --all-targets --fix --allow-dirty --allow-staged
 	$(CARGO) fmt --all
+
+.PHONY: interop
+interop: ## real brokers, Java and Go clients and mqadmin around three nodes
+	scripts/interop.sh --release $(JAVA_RELEASE)

@@ -1,0 +1,117 @@
+# shellcheck shell=bash
+# Sourced by the scripts: counted checks, child processes ended by pid, waiting for conditions, free ports.
+
+repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+
+die() {
+  echo "${0##*/}: $*" >&2
+  exit 2
+}
+
+# The comment block at the top of the running script.
+usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; }
+
+# --- the server's binary: $BIN, or the release build
+
+binary() {
+  if [ -z "${BIN:-}" ]; then
+    (cd "$repository" && cargo build --release --locked) >&2
+    BIN=${CARGO_TARGET_DIR:-$repository/target}/release/raft-namesrv
+  fi
+  [ -x "$BIN" ] || die "$BIN is no executable file (BIN names the server's binary)"
+  export BIN
+}
+
+# --- checks
+
+checks_passed=0
+checks_failed=0
+
+# check NAME COMMAND...: one counted check; its output is shown when it fails.
+check() {
+  local name=$1 output
+  shift
+  if output=$("$@" 2>&1); then
+    checks_passed=$((checks_passed + 1))
+    printf '%5ds ok    %s\n' "$SECONDS" "$name"
+  else
+    checks_failed=$((checks_failed + 1))
+    printf '%5ds FAIL  %s\n' "$SECONDS" "$name"
+    tail -n 20 <<<"$output" | sed 's/^/             /'
+  fi
+}
+
+# The last line of every test script; the status tells whether all checks passed.
+summary() {
+  echo "$checks_passed passed, $checks_failed failed"
+  [ "$checks_failed" -eq 0 ] && [ "$checks_passed" -gt 0 ]
+}
+
+# --- processes
+
+declare -A pids=()
+
+# spawn NAME COMMAND...: a child in the background that writes to $work/NAME.out; $work is the script's folder.
+spawn() {
+  local name=$1
+  shift
+  "$@" >"${work:?}/$name.out" 2>&1 </dev/null &
+  pids[$name]=$!
+}
+
+# end NAME [SIGNAL]: signal a child and wait until it is gone; KILL after twenty seconds.
+end() {
+  local name=$1 pid=${pids[$1]:-}
+  [ -n "$pid" ] || return 0
+  unset "pids[$name]"
+  kill -s "${2:-TERM}" "$pid" || true
+  wait_until 20 gone "$pid" || kill -s KILL "$pid" || true
+  wait "$pid" || true
+} 2>/dev/null # bash tells of a killed child wherever it notices
+
+# end_all [SIGNAL]: all children at once.
+end_all() {
+  local name
+  for name in "${!pids[@]}"; do
+    kill -s "${1:-TERM}" "${pids[$name]}" 2>/dev/null || true
+  done
+  for name in "${!pids[@]}"; do
+    end "$name" "${1:-TERM}"
+  done
+}
+
+# A child that nobody has waited for yet stays as a zombie: that is gone, too.
+gone() { [ ! -e "/proc/$1" ] || grep -q '^State:[[:space:]]*Z' "/proc/$1/status" 2>/dev/null; }
+
+# --- conditions
+
+# wait_until SECONDS COMMAND...: true as soon as the command is.
+wait_until() {
+  local deadline=$((${EPOCHREALTIME/[.,]/} / 1000 + $1 * 1000))
+  shift
+  until "$@" >/dev/null 2>&1; do
+    [ $((${EPOCHREALTIME/[.,]/} / 1000)) -lt "$deadline" ] || return 1
+    sleep 0.1
+  done
+}
+
+# --- ports
+
+port_open() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+# free_base OFFSET...: a port of which the port itself and those at the offsets are free. Below the range from which the
+# kernel takes ports for outgoing connections.
+free_base() {
+  local base offset free
+  while :; do
+    base=$((15000 + RANDOM % 16000))
+    free=yes
+    for offset in 0 "$@"; do
+      if port_open $((base + offset)); then free=no; fi
+    done
+    if [ "$free" = yes ]; then
+      echo "$base"
+      return
+    fi
+  done
+}

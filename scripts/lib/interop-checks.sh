@@ -1,0 +1,195 @@
+# shellcheck shell=bash disable=SC2154  # variables of interop.sh
+# Sourced by interop.sh: what is checked.
+
+# admin PATTERN COMMAND...: an mqadmin command against all nodes succeeds and its output matches.
+admin() {
+  local pattern=$1
+  shift
+  client_says "$pattern" admin "$@" -n "$addresses"
+}
+
+client_says() {
+  local pattern=$1 output
+  shift
+  if ! output=$(client "$@"); then
+    echo "$output"
+    return 1
+  fi
+  echo "$output"
+  grep -qE -e "$pattern" <<<"$output" || {
+    echo "expected: $pattern"
+    return 1
+  }
+}
+
+# every_node PATTERN COMMAND...: the same of each node on its own, and all say the same.
+every_node() {
+  local pattern=$1 one output first=
+  shift
+  for one in "${address[@]}"; do
+    output=$(client_says "$pattern" admin "$@" -n "$one") || {
+      echo "node $one: $output"
+      return 1
+    }
+    first=${first:-$output}
+    [ "$output" = "$first" ] || {
+      printf 'node %s differs:\n%s\n%s\n' "$one" "$first" "$output"
+      return 1
+    }
+  done
+}
+
+# The same, some time later at the latest: what a broker tells arrives with its next registration.
+soon() { wait_until 25 "$@" || "$@"; }
+
+# refused PATTERN COMMAND...: an mqadmin command that must fail, and say why.
+refused() {
+  local pattern=$1 output
+  shift
+  if output=$(client admin "$@" -n "$addresses"); then
+    printf 'succeeded:\n%s\n' "$output"
+    return 1
+  fi
+  echo "$output"
+  grep -qE -e "$pattern" <<<"$output"
+}
+
+create_topic() { admin 'create topic to .* success' updateTopic -t "$1" -c InteropCluster -r 4 -w 4; }
+
+every_node_knows_both() {
+  local one id
+  for one in "${address[@]}"; do
+    for id in 0 1; do
+      client_says "broker-a +$id +127.0.0.1:${broker_port[broker-a-$id]} " admin clusterList -n "$one" || return 1
+    done
+  done
+}
+
+# --- clients
+
+check_clients() {
+  check 'every node knows master and slave' soon every_node_knows_both
+  check 'mqadmin creates a topic' create_topic Interop
+  check 'every node has the route' soon every_node '"readQueueNums":4' topicRoute -t Interop
+  check 'a Java producer sends' client produce Interop 20
+  check 'a Go producer sends' go_client produce Interop 20
+  check 'a Java consumer receives both' client consume Interop 40 interop_java
+  check 'a Go consumer receives both' go_client consume Interop 40 interop_go
+}
+
+# --- mqadmin
+
+check_mqadmin() {
+  check_mqadmin_looking
+  check_mqadmin_changing
+  check_mqadmin_keys
+}
+
+check_mqadmin_looking() {
+  local master=127.0.0.1:${broker_port[broker-a-0]}
+  check 'clusterList' admin "InteropCluster +broker-a +0 +$master " clusterList
+  check 'topicList' every_node '^Interop$' topicList
+  check 'topicList -c' admin '^InteropCluster +Interop +interop_java' topicList -c
+  check 'topicRoute' every_node "0:\"$master\"" topicRoute -t Interop
+  check 'topicClusterList' every_node '^InteropCluster$' topicClusterList -t Interop
+  check 'topicStatus' admin '^broker-a +3 ' topicStatus -t Interop
+  check 'statsAll' admin '^Interop +interop_java ' statsAll -t Interop
+  check 'consumerProgress' admin '^interop_go ' consumerProgress
+  check 'brokerStatus' admin '^brokerActive +: true' brokerStatus -b "$master"
+  check 'getBrokerConfig' admin '^brokerName += +broker-a' getBrokerConfig -b "$master"
+  check 'allocateMQ' admin '"brokerName":"broker-a","queueId":0,"topic":"Interop"' allocateMQ -t Interop -i 127.0.0.1
+  check 'brokerConsumeStats' admin '^Interop +interop_java +broker-a ' brokerConsumeStats -b "$master"
+}
+
+check_mqadmin_changing() {
+  check 'updateTopic, in order' admin 'set cluster orderConf.*broker-a:4' updateTopic -t Ordered -c InteropCluster -r 4 -w 4 -o true
+  check 'updateTopicPerm, read only' admin 'from 6 to 4 in .* success' updateTopicPerm -t Interop -c InteropCluster -p 4
+  check '  is in every route' soon every_node '"perm":4' topicRoute -t Interop
+  check 'updateTopicPerm, read and write' admin 'from 4 to 6 in .* success' updateTopicPerm -t Interop -c InteropCluster -p 6
+  check '  is in every route' soon every_node '"perm":6' topicRoute -t Interop
+  check 'updateStaticTopic' admin 'new mapping data is written' updateStaticTopic -t Static -qn 4 -c InteropCluster
+  check '  is in every route' soon every_node '"topicQueueMappingByBroker":' topicRoute -t Static
+  check 'wipeWritePerm' admin 'wipe write perm of .*OK, [1-9]' wipeWritePerm -b broker-a
+  check '  is in every route' every_node '"perm":4' topicRoute -t Interop
+  check 'addWritePerm' admin 'add write perm of .*OK, [1-9]' addWritePerm -b broker-a
+  check '  is in every route' every_node '"perm":6' topicRoute -t Interop
+  check 'deleteTopic' delete_a_topic
+  check '  is in no route' refused 'CODE: 17 ' topicRoute -t Gone
+}
+
+delete_a_topic() {
+  create_topic Gone && soon every_node '"readQueueNums":4' topicRoute -t Gone \
+    && admin 'from NameServer success' deleteTopic -t Gone -c InteropCluster
+}
+
+check_mqadmin_keys() {
+  check 'updateKvConfig' admin 'create or update kv config to namespace success' updateKvConfig -s NS -k K -v V
+  check 'deleteKvConfig' admin 'delete kv config from namespace success' deleteKvConfig -s NS -k K
+  check 'getNamesrvConfig' admin "^listenPort += +$base_port$" getNamesrvConfig
+  check 'updateNamesrvConfig' admin 'update name server config success' updateNamesrvConfig -k waitSecondsForService -v 46
+  check '  is in force' admin '^waitSecondsForService += +46$' getNamesrvConfig
+  check 'updateOrderConf, put' admin 'update orderConf success' updateOrderConf -t Ordered -m put -v broker-a:8
+  check 'updateOrderConf, get' every_node 'orderConf=\[broker-a:8\]' updateOrderConf -t Ordered -m get
+  check 'updateOrderConf, delete' admin 'delete orderConf success' updateOrderConf -t Ordered -m delete
+  check '  is not found any more' refused 'CODE: 22 ' updateOrderConf -t Ordered -m get
+}
+
+# --- a broker name without its master
+
+check_slave() {
+  end broker-a-0
+  check 'a stopped master leaves every node' soon every_node_knows_only_the_slave
+  check 'a Java consumer receives from the slave' client consume Interop 40 interop_slave_java
+  start_broker broker-a 0 "$addresses"
+  await_broker broker-a-0
+  check 'a started master is known again' soon every_node_knows_both
+}
+
+every_node_knows_only_the_slave() {
+  local one output
+  for one in "${address[@]}"; do
+    output=$(client_says "1:\"127.0.0.1:${broker_port[broker-a-1]}\"" admin topicRoute -t Interop -n "$one") || return 1
+    ! grep -q '0:"' <<<"$output" || return 1
+  done
+}
+
+# --- a node dies while messages flow
+
+check_failover() {
+  local victim survivors
+  check 'mqadmin creates a topic for Java' create_topic FlowJava
+  check 'mqadmin creates a topic for Go' create_topic FlowGo
+  check 'every node has the routes' soon every_node '"readQueueNums":4' topicRoute -t FlowGo
+  check 'messages flow between Java clients' client traffic-start FlowJava
+  start_go_traffic FlowGo
+  check 'messages flow between Go clients' go_traffic_flows
+
+  victim=$(leader)
+  survivors=("${address[@]}")
+  unset "survivors[victim - 1]"
+  kill_nameserver "$victim"
+  check "node $victim is killed: mqadmin creates a topic" soon create_topic Survivor
+  local address=("${survivors[@]}")
+  check 'the survivors have the route' soon every_node '"readQueueNums":4' topicRoute -t Survivor
+  check 'a new Java producer sends' client produce Survivor 20
+  check 'a new Go producer sends' go_client produce Survivor 20
+  check 'a new Java consumer receives' client consume Survivor 40 interop_survivor_java
+  check 'a new Go consumer receives' go_client consume Survivor 40 interop_survivor_go
+
+  start_nameserver "$victim"
+  IFS=';' read -ra address <<<"$addresses"
+  check 'the killed node is back and knows the topic' soon every_node '"readQueueNums":4' topicRoute -t Survivor
+  check 'no Java message was lost' client traffic-stop
+  stop_go_traffic
+  check 'no Go message was lost' go_traffic_is_complete
+}
+
+# --- what Java's nameservers cannot do
+
+check_one_view() {
+  start_broker broker-b 0 "${address[0]}"
+  await_broker broker-b-0
+  check 'a broker that reaches one node is known to all' every_node 'broker-b +0 ' clusterList
+  check 'a key put through one node' client_says 'success' admin updateOrderConf -t One -m put -v broker-b:2 -n "${address[1]}"
+  check '  is read at all' every_node 'orderConf=\[broker-b:2\]' updateOrderConf -t One -m get
+}

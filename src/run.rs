@@ -16,13 +16,10 @@ use std::time::Duration;
 use storage::Command;
 use storage::runtime::{Runtime, SystemRuntime};
 use tokio::net::TcpListener;
-use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 /// A node that is not ready takes connections after this nevertheless: it then says itself that it is not ready.
 const ACCEPT_AT_THE_LATEST: Duration = Duration::from_secs(1);
-/// How long a stopping leader tries to hand leadership over.
-const HAND_OVER: Duration = Duration::from_secs(1);
 
 /// Everything that a node is started with.
 #[derive(Debug, Clone)]
@@ -175,7 +172,7 @@ pub async fn run(
             }
         }
     };
-    stop(&running, &stores, ended.is_none()).await;
+    stop(&running, &stores).await;
     drop(beside);
     ended.map_or(Ok(()), |why| Err(RunError::Failed(why)))
 }
@@ -219,17 +216,10 @@ async fn until_ready(service: &Service) {
 }
 
 /// Refuses new work, hands leadership over, finishes what is under way, and ends.
-async fn stop(running: &Running, stores: &Stores, alive: bool) {
+async fn stop(running: &Running, stores: &Stores) {
     running.service.stop();
-    if alive && running.node.is_leader_with_lease().is_some() {
-        let others = running.node.status().members.iter().filter(|m| m.voter).count() > 1;
-        if others && let Err(error) = running.node.transfer(None, Instant::now() + HAND_OVER).await {
-            tracing::warn!(%error, "leadership could not be handed over before stopping");
-        }
-    }
-    running.server.stop().await;
+    futures_util::future::join(running.server.stop(), running.node.shutdown()).await;
     running.liveness.stop();
-    running.node.shutdown().await;
     stores.close().await;
 }
 

@@ -1,32 +1,228 @@
 //! A node's data directory, opened: what consensus stands on.
 
 use crate::run::RunError;
-use raft::{Directory, NodeId};
-use std::path::Path;
+use raft::{NodeId, Space};
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use storage::log::Log;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+use storage::LogId;
+use storage::directory::{Directory, OpenError, Opened};
+use storage::disk::{DiskGuard, FileSystemSpace, SpaceLevel, SpaceLimits};
+use storage::files::SystemFiles;
+use storage::log::{Log, LogOptions};
+use storage::marker::MarkerFile;
 use storage::runtime::Runtime;
-use storage::snapshots::Snapshots;
+use storage::snapshots::{RUNBOOK, SledSnapshots, SnapshotError, SnapshotMeta, SnapshotWriter, Snapshots};
+use tokio_util::task::AbortOnDropHandle;
+
+/// Between two looks at the free space.
+const LOOK_AT_SPACE: Duration = Duration::from_secs(1);
 
 /// Log, snapshots, and what the directory knows of itself.
 pub(crate) struct Stores {
     pub(crate) log: Arc<dyn Log>,
     pub(crate) snapshots: Arc<dyn Snapshots>,
-    pub(crate) directory: Arc<dyn Directory>,
+    pub(crate) directory: Arc<dyn raft::Directory>,
     pub(crate) directory_id: u128,
+    _space: AbortOnDropHandle<()>,
 }
 
+/// Opens a node's data directory, and makes it if there is none.
 pub(crate) async fn open(
-    _data: &Path,
-    _node_id: NodeId,
-    _runtime: Arc<dyn Runtime>,
+    data: &Path,
+    node_id: NodeId,
+    runtime: Arc<dyn Runtime>,
 ) -> Result<Stores, RunError> {
-    Err(RunError::Refused("not built yet".into()))
+    let path = data.to_owned();
+    let opening = tokio::task::spawn_blocking(move || Opening::open(&path, node_id, runtime));
+    let opening = opening.await.map_err(|error| RunError::Failed(error.to_string()))??;
+    Ok(opening.into_stores())
 }
 
 impl Stores {
     /// Ends the log's writer.
     pub(crate) async fn close(&self) {
-        self.log.close();
+        let log = Arc::clone(&self.log);
+        let _ = tokio::task::spawn_blocking(move || log.close()).await;
+    }
+}
+
+/// What opening gives, before anything runs.
+struct Opening {
+    opened: Opened,
+    snapshots: SledSnapshots,
+    guard: DiskGuard,
+}
+
+impl Opening {
+    fn open(path: &Path, node_id: NodeId, runtime: Arc<dyn Runtime>) -> Result<Self, RunError> {
+        // A full disk: the reserve must be given back before anything else can be opened. A directory without one
+        // is new, and must be empty when it is made a node's.
+        let early = path.join(DiskGuard::RESERVE_FILE).exists().then(|| guard(path)).transpose()?;
+        let opened = Directory::open(path, node_id, Arc::new(SystemFiles), runtime, LogOptions::default())
+            .map_err(refused)?;
+        let guard = early.map_or_else(|| guard(path), Ok)?;
+        let snapshots = SledSnapshots::open(&opened.directory.snapshots()).map_err(snapshots_refused)?;
+        check_snapshot(&opened, &snapshots)?;
+        Ok(Self { opened, snapshots, guard })
+    }
+
+    fn into_stores(self) -> Stores {
+        let Self { opened, snapshots, guard } = self;
+        let level = Arc::new(AtomicU8::new(level_byte(guard.level())));
+        let marker = Arc::clone(opened.directory.marker());
+        let directory = NodeDirectory {
+            marker: Arc::clone(&marker),
+            was_cut: opened.cut.is_some(),
+            level: Arc::clone(&level),
+        };
+        Stores {
+            directory_id: opened.directory.id(),
+            log: opened.log,
+            snapshots: Arc::new(MarkedSnapshots { snapshots: Arc::new(snapshots), marker }),
+            directory: Arc::new(directory),
+            _space: AbortOnDropHandle::new(tokio::spawn(watch_space(guard, level))),
+        }
+    }
+}
+
+fn guard(path: &Path) -> Result<DiskGuard, RunError> {
+    let source = Arc::new(FileSystemSpace::new(PathBuf::from(path)));
+    DiskGuard::open(path, SpaceLimits::default(), source)
+        .map_err(|error| RunError::Failed(format!("cannot look at the disk of {}: {error}", path.display())))
+}
+
+fn refused(error: OpenError) -> RunError {
+    match error {
+        OpenError::Io { .. } => RunError::Failed(error.to_string()),
+        _ => RunError::Refused(error.to_string()),
+    }
+}
+
+fn snapshots_refused(error: SnapshotError) -> RunError {
+    match error {
+        SnapshotError::Io { .. } => RunError::Failed(error.to_string()),
+        _ => RunError::Refused(error.to_string()),
+    }
+}
+
+/// The newest snapshot must be the one that was made durable last, and reach what was purged from the log.
+fn check_snapshot(opened: &Opened, snapshots: &SledSnapshots) -> Result<(), RunError> {
+    let newest = snapshots.latest().map(|meta| meta.last);
+    let must_reach = opened.directory.marker().get().snapshot.max(opened.log.state().purged);
+    if newest >= must_reach {
+        return Ok(());
+    }
+    let show = |id: Option<LogId>| id.map_or("none".to_owned(), |id| id.to_string());
+    Err(RunError::Refused(format!(
+        "the snapshots in {} are not whole: the newest stands at {}, and entries up to {} are only in a snapshot; \
+         nothing was changed; see {RUNBOOK}",
+        opened.directory.snapshots().display(),
+        show(newest),
+        show(must_reach),
+    )))
+}
+
+/// Looks at the free space until it is dropped.
+async fn watch_space(mut guard: DiskGuard, level: Arc<AtomicU8>) {
+    loop {
+        tokio::time::sleep(LOOK_AT_SPACE).await;
+        let looked = tokio::task::spawn_blocking(move || {
+            let sampled = guard.sample();
+            (guard, sampled)
+        });
+        let Ok((back, sampled)) = looked.await else { return };
+        guard = back;
+        match sampled {
+            Ok(status) => {
+                let byte = level_byte(status.level);
+                if level.swap(byte, Ordering::Relaxed) != byte {
+                    tracing::warn!(level = %status.level, free_bytes = status.free_bytes, "room on the disk");
+                }
+            }
+            Err(error) => tracing::warn!(%error, "the free space cannot be looked at"),
+        }
+    }
+}
+
+fn level_byte(level: SpaceLevel) -> u8 {
+    match level {
+        SpaceLevel::Ok => 0,
+        SpaceLevel::Low => 1,
+        SpaceLevel::Min => 2,
+    }
+}
+
+/// What consensus asks of the directory.
+struct NodeDirectory {
+    marker: Arc<MarkerFile>,
+    was_cut: bool,
+    level: Arc<AtomicU8>,
+}
+
+impl raft::Directory for NodeDirectory {
+    fn cluster_id(&self) -> Option<u128> {
+        self.marker.get().cluster_id
+    }
+
+    fn save_cluster_id(&self, cluster_id: u128) -> io::Result<()> {
+        self.marker.set_cluster_id(cluster_id)
+    }
+
+    fn log_was_cut(&self) -> bool {
+        self.was_cut
+    }
+
+    fn space(&self) -> Space {
+        match self.level.load(Ordering::Relaxed) {
+            0 => Space::Enough,
+            1 => Space::Low,
+            _ => Space::Full,
+        }
+    }
+}
+
+/// Snapshots whose newest is noted in the marker, so that a directory that lost it is found out.
+struct MarkedSnapshots {
+    snapshots: Arc<SledSnapshots>,
+    marker: Arc<MarkerFile>,
+}
+
+impl Snapshots for MarkedSnapshots {
+    fn latest(&self) -> Option<SnapshotMeta> {
+        self.snapshots.latest()
+    }
+
+    fn all(&self) -> Vec<SnapshotMeta> {
+        self.snapshots.all()
+    }
+
+    fn begin(&self, meta: SnapshotMeta) -> io::Result<Box<dyn SnapshotWriter>> {
+        let last = meta.last;
+        let writer = self.snapshots.begin(meta)?;
+        Ok(Box::new(MarkedWriter { writer, marker: Arc::clone(&self.marker), last }))
+    }
+
+    fn chunk(&self, last: LogId, number: u32) -> io::Result<Option<bytes::Bytes>> {
+        self.snapshots.chunk(last, number)
+    }
+}
+
+struct MarkedWriter {
+    writer: Box<dyn SnapshotWriter>,
+    marker: Arc<MarkerFile>,
+    last: LogId,
+}
+
+impl SnapshotWriter for MarkedWriter {
+    fn chunk(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.writer.chunk(bytes)
+    }
+
+    fn commit(self: Box<Self>) -> io::Result<()> {
+        self.writer.commit()?;
+        self.marker.set_snapshot(self.last)
     }
 }

@@ -29,10 +29,10 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep};
 
 /// Room for a read into an empty buffer, bytes.
-const READ_BYTES: usize = 4 << 10;
+const READ_BYTES: usize = 8 << 10;
 /// The most that a read makes room for at one time, bytes: a buffer grows with what was received.
 const READ_BYTES_MAX: usize = 1 << 20;
-/// Answers are written at the latest when there are as many bytes of them.
+/// Answers are written at the latest when there are as many bytes of them; larger empty buffers are given back.
 const FLUSH_BYTES: usize = 256 << 10;
 /// A connection at rest for this long gives its buffers back.
 const REST: Duration = Duration::from_secs(5);
@@ -95,7 +95,7 @@ pub(super) async fn serve(
     shared.registry.add(id, to_self.clone());
     let mut connection = Connection {
         decoder: Decoder::new(shared.options.limits.frame_bytes),
-        timer: Box::pin(tokio::time::sleep(REST)),
+        timer: Box::pin(tokio::time::sleep(REST.min(shared.options.limits.idle))),
         last_moved: Instant::now(),
         inbound: BytesMut::new(),
         outbound: BytesMut::new(),
@@ -148,6 +148,9 @@ impl Connection {
             if self.flush().is_err() {
                 return Ended::ByPeer;
             }
+            if self.is_blocked() {
+                self.watch_stall();
+            }
         }
     }
 
@@ -171,10 +174,10 @@ impl Connection {
 
     /// Reads what is there. A buffer is made only when something is, so that a connection at rest has none.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        if self.inbound.capacity() == self.inbound.len() {
-            if self.inbound.capacity() == 0 {
-                std::task::ready!(self.stream.poll_read_ready(cx))?;
-            }
+        if self.inbound.capacity() == 0 {
+            std::task::ready!(self.stream.poll_read_ready(cx))?;
+        }
+        if self.inbound.capacity() - self.inbound.len() < READ_BYTES / 2 {
             self.inbound.reserve(self.inbound.len().clamp(READ_BYTES, READ_BYTES_MAX));
         }
         pin!(self.stream.read_buf(&mut self.inbound)).poll(cx)
@@ -257,7 +260,8 @@ impl Connection {
         let mut next = Some(first);
         while let Some(message) = next {
             match message {
-                ToConnection::Answer(Answer { opaque, reply, in_flight }) => {
+                ToConnection::Answer(answer) => {
+                    let Answer { opaque, reply, in_flight } = *answer;
                     self.answer(Some(opaque), &reply);
                     drop(in_flight);
                 }
@@ -280,6 +284,7 @@ impl Connection {
                 Err(error) => return Err(error),
             }
         }
+        release(&mut self.outbound, FLUSH_BYTES * 2);
         Ok(())
     }
 
@@ -300,14 +305,23 @@ impl Connection {
             return Some(Ended::SlowReader);
         }
         if still >= REST {
-            release(&mut self.inbound);
-            release(&mut self.outbound);
+            release(&mut self.inbound, 0);
+            release(&mut self.outbound, 0);
         }
-        let blocked = self.outbound.len() > FLUSH_BYTES;
-        let next = [Some(limits.idle), (still < REST).then_some(REST), blocked.then_some(limits.write_stall)];
-        let next = next.into_iter().flatten().filter(|due| *due > still).min().unwrap_or(limits.idle);
+        let next = if still < REST { limits.idle.min(REST) } else { limits.idle };
         self.timer.as_mut().reset(self.last_moved + next);
+        if self.is_blocked() {
+            self.watch_stall();
+        }
         None
+    }
+
+    /// Makes sure that the timer goes off when the peer has taken nothing for too long.
+    fn watch_stall(&mut self) {
+        let due = self.last_moved + self.shared.options.limits.write_stall;
+        if self.timer.deadline() > due {
+            self.timer.as_mut().reset(due);
+        }
     }
 
     /// The socket goes at once; liveness hears of it when all that was in flight in order has its outcome.
@@ -327,9 +341,9 @@ impl Connection {
     }
 }
 
-/// Frees an empty buffer.
-fn release(buffer: &mut BytesMut) {
-    if buffer.is_empty() {
+/// Frees an empty buffer with room for more than `bytes_max`.
+fn release(buffer: &mut BytesMut, bytes_max: usize) {
+    if buffer.is_empty() && buffer.capacity() > bytes_max {
         *buffer = BytesMut::new();
     }
 }

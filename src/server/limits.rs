@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Limits of the RocketMQ port. Each has a counter in [`super::Counters`] that moves when it is met.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at one time; one more is closed at once. A connection without a request costs about 2 KiB.
+    /// Connections at one time; one more is closed at once. A connection at rest costs about 2 KiB.
     pub connections: usize,
     /// Requests of one connection whose answer needs more than this node's tables (writes, read barriers) and is
     /// not there yet; one more is answered SYSTEM_BUSY.

@@ -9,8 +9,8 @@ use tokio::sync::mpsc;
 /// What others tell a connection.
 #[derive(Debug)]
 pub(super) enum ToConnection {
-    /// An answer to write.
-    Answer(Answer),
+    /// An answer to write. Boxed: each connection's channel has room for many from the start.
+    Answer(Box<Answer>),
     /// To end.
     Close(Why),
 }

@@ -68,7 +68,8 @@ impl Lanes {
             Progress::Answered(reply) => {
                 let Some(Ticket { opaque: Some(opaque), in_flight }) = ticket else { return };
                 // A connection that has ended takes no answer.
-                let _ = self.answers.send(ToConnection::Answer(Answer { opaque, reply, in_flight }));
+                let answer = Box::new(Answer { opaque, reply, in_flight });
+                let _ = self.answers.send(ToConnection::Answer(answer));
             }
         }
     }

@@ -98,12 +98,13 @@ impl DiskGuard {
     /// Name of the reserve file in the data directory.
     pub const RESERVE_FILE: &str = "reserve";
 
-    /// Begins to watch. Call it before the log and the snapshots are opened: when the disk is full it gives the
-    /// reserve back, so that they can be. Limits are [capped](SpaceLimits::capped_to) to the size of the disk.
+    /// Begins to watch a data directory, which is created if it is missing. Call it before the log and the snapshots
+    /// are opened: when the disk is full it gives the reserve back, so that they can be. Limits are [capped](SpaceLimits::capped_to) to the size of the disk.
     ///
     /// # Errors
-    /// The free space or the reserve file cannot be looked at.
+    /// The directory cannot be created, the free space or the reserve file not be looked at.
     pub fn open(directory: &Path, limits: SpaceLimits, source: Arc<dyn SpaceSource>) -> io::Result<Self> {
+        std::fs::create_dir_all(directory)?;
         let limits = limits.capped_to(source.space()?.total_bytes);
         let reserve = ReserveFile::open(directory.join(Self::RESERVE_FILE), limits.reserve_bytes)?;
         let mut guard = Self { limits, source, reserve, level: SpaceLevel::Ok };

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// sled's segments, bytes. A value or page above a quarter of this goes to a file of its own that sled never
-/// syncs; the largest page (17 chunks before it splits) stays far below.
-const SEGMENT_BYTES: usize = 16 << 20;
+/// syncs; the largest page (17 chunks, then it splits: 1.1 MiB) stays below. Larger ones cost memory: sled allocates
+/// several buffers of this size.
+const SEGMENT_BYTES: usize = 8 << 20;
 
 /// sled's page cache, bytes. A snapshot is written and read once, in order.
 const CACHE_BYTES: u64 = 4 << 20;

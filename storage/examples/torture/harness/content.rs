@@ -1,0 +1,73 @@
+//! What is written follows from its name, so that a checker needs no copy.
+
+use bytes::Bytes;
+use storage::LogId;
+use storage::snapshots::{CHUNK_BYTES_MAX, SnapshotMeta};
+
+/// A small generator whose numbers are the same for ever.
+#[derive(Debug, Clone)]
+pub struct SplitMix(pub u64);
+
+impl SplitMix {
+    /// The next number.
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `end`.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.next() % end.max(1)
+    }
+
+    /// So many bytes.
+    pub fn bytes(&mut self, count: usize) -> Bytes {
+        let mut bytes = Vec::with_capacity(count + 8);
+        while bytes.len() < count {
+            bytes.extend_from_slice(&self.next().to_le_bytes());
+        }
+        bytes.truncate(count);
+        bytes.into()
+    }
+}
+
+/// A generator for a thing with a name.
+fn named(kind: u64, id: LogId, number: u64) -> SplitMix {
+    let mut mix =
+        SplitMix(kind ^ id.term.rotate_left(17) ^ id.index.rotate_left(34) ^ number.rotate_left(51));
+    mix.next();
+    mix
+}
+
+/// Describes the snapshot at a log id.
+pub fn snapshot_meta(last: LogId) -> SnapshotMeta {
+    let mut mix = named(1, last, 0);
+    SnapshotMeta {
+        last,
+        membership: mix.bytes(40),
+        state_hash: u128::from(mix.next()) << 64 | u128::from(mix.next()),
+        unix_ms: mix.below(1 << 40),
+    }
+}
+
+/// Number of chunks of the snapshot at a log id.
+pub fn snapshot_chunks(last: LogId) -> u32 {
+    let mut mix = named(2, last, 0);
+    // Now and then more than one of sled's segments.
+    let most = if mix.below(10) == 0 { 300 } else { 20 };
+    u32::try_from(mix.below(most)).unwrap_or(0)
+}
+
+/// A chunk of it.
+pub fn snapshot_chunk(last: LogId, number: u32) -> Bytes {
+    let mut mix = named(3, last, u64::from(number));
+    let bytes = match mix.below(3) {
+        0 => CHUNK_BYTES_MAX,
+        1 => usize::try_from(mix.below(CHUNK_BYTES_MAX as u64)).unwrap_or(0),
+        _ => usize::try_from(mix.below(300)).unwrap_or(0),
+    };
+    mix.bytes(bytes)
+}

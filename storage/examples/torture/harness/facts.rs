@@ -1,0 +1,76 @@
+//! The lines that a writer prints.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::str::{FromStr, SplitWhitespace};
+use std::sync::{Arc, Mutex, PoisonError};
+use storage::LogId;
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fact {
+    /// A snapshot that was there when the writer began.
+    BaseSnapshot(LogId),
+    /// The writer has opened everything and said what it found.
+    Ready,
+    /// A snapshot is about to be committed.
+    TrySnapshot(LogId),
+    /// That snapshot is durable.
+    OkSnapshot(LogId),
+}
+
+/// Where facts go. Each is one unbuffered write, so that a line that was printed is never lost with the process.
+#[derive(Clone)]
+pub struct Facts(Arc<Mutex<Box<dyn Write + Send>>>);
+
+impl Facts {
+    pub fn new(to: Box<dyn Write + Send>) -> Self {
+        Self(Arc::new(Mutex::new(to)))
+    }
+
+    pub fn say(&self, fact: &Fact) -> io::Result<()> {
+        let line = format!("{}\n", fact.line());
+        let mut to = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        to.write_all(line.as_bytes())?;
+        to.flush()
+    }
+}
+
+impl Fact {
+    fn line(&self) -> String {
+        let id = |word: &str, id: &LogId| format!("{word} {} {}", id.term, id.index);
+        match self {
+            Self::BaseSnapshot(last) => id("base-snapshot", last),
+            Self::Ready => "ready".to_owned(),
+            Self::TrySnapshot(last) => id("try-snapshot", last),
+            Self::OkSnapshot(last) => id("ok-snapshot", last),
+        }
+    }
+
+    /// Reads a line. Lines of others (a test's own output) are no facts; neither is a line cut short.
+    pub fn parse(line: &str) -> Option<Self> {
+        let mut words = line.split_whitespace();
+        let fact = match words.next()? {
+            "base-snapshot" => Self::BaseSnapshot(log_id(&mut words)?),
+            "ready" => Self::Ready,
+            "try-snapshot" => Self::TrySnapshot(log_id(&mut words)?),
+            "ok-snapshot" => Self::OkSnapshot(log_id(&mut words)?),
+            _ => return None,
+        };
+        words.next().is_none().then_some(fact)
+    }
+
+    /// All facts of a text, but for a last line without its end.
+    pub fn parse_all(text: &str) -> Vec<Self> {
+        let whole = text.rfind('\n').map_or("", |end| text.get(..end).unwrap_or_default());
+        whole.lines().filter_map(Self::parse).collect()
+    }
+}
+
+fn number<T: FromStr + Display>(words: &mut SplitWhitespace<'_>) -> Option<T> {
+    words.next()?.parse().ok()
+}
+
+fn log_id(words: &mut SplitWhitespace<'_>) -> Option<LogId> {
+    Some(LogId { term: number(words)?, index: number(words)? })
+}

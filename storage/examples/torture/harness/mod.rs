@@ -1,0 +1,34 @@
+//! A writer that says what it does, and a checker that holds the disk against what was said.
+//!
+//! The writer prints each operation before it asks for it (`try`), and each acknowledgement (`ok`). After a crash the
+//! disk must hold the state after some number of operations: at least all that were acknowledged, at most all
+//! that were tried, in their order, the last one in part only where it may be (entries of one append).
+
+pub mod check;
+mod content;
+mod facts;
+pub mod write;
+
+/// Which stores are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parts {
+    /// Snapshots.
+    pub snapshots: bool,
+}
+
+impl Default for Parts {
+    fn default() -> Self {
+        Self { snapshots: true }
+    }
+}
+
+impl Parts {
+    /// Only one of them.
+    #[must_use]
+    pub fn only(name: &str) -> Option<Self> {
+        match name {
+            "snapshots" => Some(Self { snapshots: true }),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! kill -9 at random moments: what was acknowledged is there, whole, and nothing else is.
+//!
+//! The writer is this test program itself, started again with [`CHILD`] in its environment.
+//! `KILL_SEED=N` repeats the moments of a run as nearly as a running machine allows, `KILL_ROUNDS=N` asks for more.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+#![allow(unreachable_pub, reason = "the harness is shared with an example")]
+#![allow(clippy::disallowed_methods, reason = "a real process is killed at a real moment")]
+
+#[path = "../examples/torture/harness/mod.rs"]
+mod harness;
+
+use harness::Parts;
+use harness::check::{Found, check};
+use harness::write::write;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+/// `<directory> <part> <seed>` for the writer.
+const CHILD: &str = "KILL_TEST_CHILD";
+
+/// Not a test but the writer, when it is started as one.
+#[test]
+fn child() {
+    let Ok(arguments) = std::env::var(CHILD) else { return };
+    let mut words = arguments.splitn(3, ' ');
+    let seed = words.next().unwrap().parse().unwrap();
+    let parts = Parts::only(words.next().unwrap()).unwrap_or_default();
+    let directory = words.next().unwrap();
+    let mut facts = File::options().append(true).open("/dev/stdout").unwrap();
+    writeln!(facts).unwrap(); // The test runner has left a line unfinished.
+    write(Path::new(directory), parts, seed, Box::new(facts)).unwrap();
+}
+
+#[test]
+fn snapshots_survive_kill() {
+    let in_commit = rounds("snapshots", 40, 900);
+    assert!(in_commit > 0, "no round hit a commit: the moments are wrong");
+}
+
+/// Writes and kills so many times in one directory. Gives how often a commit of a snapshot was hit.
+fn rounds(part: &str, rounds: u64, longest_ms: u64) -> usize {
+    let seed = number("KILL_SEED").unwrap_or_else(|| {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        u64::from(since.subsec_nanos())
+    });
+    let rounds = number("KILL_ROUNDS").unwrap_or(rounds);
+    println!("repeat with: KILL_SEED={seed} cargo test -p storage --test kill");
+    let parts = Parts::only(part).unwrap_or_default();
+    let directory = tempfile::tempdir().unwrap();
+    let (mut before, mut in_commit) = (Found::default(), 0);
+    for round in 0..rounds {
+        let round_seed = seed.wrapping_add(round.wrapping_mul(0x9e37_79b9));
+        let facts = write_and_kill(directory.path(), part, round_seed, longest_ms);
+        let summary = check(directory.path(), parts, &facts, Some(&before)).unwrap_or_else(|error| {
+            let kept = directory.path().display();
+            panic!("round {round} of seed {seed}: {error}\nin {kept}, after:\n{}", tail(&facts))
+        });
+        in_commit += usize::from(summary.in_snapshot);
+        println!("round {round}: {summary}");
+        before = summary.found;
+    }
+    in_commit
+}
+
+/// Starts the writer, kills it some time after it has opened (or, now and then, while it opens).
+fn write_and_kill(directory: &Path, part: &str, seed: u64, longest_ms: u64) -> String {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child", "--nocapture", "--test-threads=1"])
+        .env(CHILD, format!("{seed} {part} {}", directory.display()))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut facts = String::new();
+    if !seed.is_multiple_of(16) {
+        while !facts.ends_with("ready\n") {
+            assert!(output.read_line(&mut facts).unwrap() > 0, "the writer ended by itself:\n{facts}");
+        }
+    }
+    let mixed = seed.wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 20;
+    let killer =
+        std::thread::spawn(move || kill_after(child, Duration::from_micros(mixed % (longest_ms * 1_000))));
+    // Read while it runs: a full pipe would hold it up.
+    output.read_to_string(&mut facts).unwrap();
+    assert!(!killer.join().unwrap(), "the writer ended by itself:\n{}", tail(&facts));
+    facts
+}
+
+/// Whether it had ended before.
+fn kill_after(mut child: Child, after: Duration) -> bool {
+    std::thread::sleep(after);
+    let ended = child.try_wait().unwrap().is_some();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    ended
+}
+
+fn tail(facts: &str) -> String {
+    let lines: Vec<&str> = facts.lines().collect();
+    lines[lines.len().saturating_sub(20)..].join("\n")
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|text| text.parse().expect("a number"))
+}

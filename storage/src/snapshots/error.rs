@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 /// Where an operator reads on about damage.
-pub const RUNBOOK: &str = "docs/runbooks/damaged-data.md";
+pub const RUNBOOK: &str = "docs/runbooks/damaged-snapshot.md";
 
 /// Snapshots cannot be opened, read or written.
 #[derive(Debug, thiserror::Error)]

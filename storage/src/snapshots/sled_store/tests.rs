@@ -232,7 +232,7 @@ fn refused(directory: &Path, what: &str, expected: &[Bytes]) -> bool {
         Err(error) => {
             let text = error.to_string();
             assert!(text.contains(&directory.display().to_string()), "{what}: {text}");
-            assert!(text.contains("docs/runbooks/damaged-data.md"), "{what}: {text}");
+            assert!(text.contains("docs/runbooks/damaged-snapshot.md"), "{what}: {text}");
             assert!(files(directory) == before, "{what}: something was changed");
             true
         }

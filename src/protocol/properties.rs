@@ -136,3 +136,6 @@ fn is_space(character: char) -> bool {
 fn is_line_end(character: char) -> bool {
     matches!(character, '\n' | '\r')
 }
+
+#[cfg(test)]
+mod tests;

@@ -297,3 +297,6 @@ fn get_route(command: &RemotingCommand) -> GetRoute<'_> {
         zone: zone.filter(|_| is_true("__ZONE_MODE")),
     }
 }
+
+#[cfg(test)]
+mod tests;

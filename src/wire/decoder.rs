@@ -98,24 +98,15 @@ impl Decoder {
             return Ok(None);
         }
         let Some(length) = self.frame_length(buf)? else { return Ok(None) };
-        let frame = buf.get(LENGTH_BYTES..LENGTH_BYTES + length);
-        let Some((mark, rest)) = frame.and_then(<[u8]>::split_first_chunk::<MARK_BYTES>) else {
-            return Ok(None);
-        };
-        let [serialization, length_bytes @ ..] = *mark;
-        let [high, middle, low] = length_bytes;
-        let header_length = u32::from_be_bytes([0, high, middle, low]) as usize;
-        let Some(header) = rest.get(..header_length) else {
-            return Err(WireError::HeaderLength { claimed: header_length, room: rest.len() });
-        };
-        let serialization =
-            Serialization::from_byte(serialization).ok_or(WireError::Serialization(serialization))?;
+        let Some((serialization, header_length)) = mark(buf, length)? else { return Ok(None) };
+        let Some(rest) = buf.get(LENGTH_BYTES + MARK_BYTES..LENGTH_BYTES + length) else { return Ok(None) };
+        let (header, body) = rest.split_at_checked(header_length).unwrap_or((rest, &[]));
+        let body_length = body.len();
         let decoded = match serialization {
             Serialization::Json => header_json::decode(header),
             Serialization::RocketMq => header_binary::decode(header),
         };
         let mut command = decoded.map_err(|reason| WireError::Header { serialization, reason })?;
-        let body_length = rest.len() - header_length;
         buf.advance(LENGTH_BYTES + MARK_BYTES + header_length);
         if body_length > 0 {
             command.body = buf.split_to(body_length).freeze();
@@ -159,3 +150,21 @@ impl Decoder {
         }
     }
 }
+
+/// Serialization and header length of the frame at the front, as soon as they are there; checked before anything waits
+/// for the rest of the frame.
+fn mark(buf: &BytesMut, length: usize) -> Result<Option<(Serialization, usize)>, WireError> {
+    let mark = buf.get(LENGTH_BYTES..).and_then(<[u8]>::first_chunk::<MARK_BYTES>);
+    let Some(&[serialization, high, middle, low]) = mark else { return Ok(None) };
+    let serialization =
+        Serialization::from_byte(serialization).ok_or(WireError::Serialization(serialization))?;
+    let (claimed, room) = (u32::from_be_bytes([0, high, middle, low]) as usize, length - MARK_BYTES);
+    if claimed > room {
+        Err(WireError::HeaderLength { claimed, room })
+    } else {
+        Ok(Some((serialization, claimed)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -87,3 +87,6 @@ impl<'a> FromIterator<(&'a str, Option<&'a str>)> for ExtFields {
         ext
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -93,3 +93,6 @@ pub(super) fn encode(head: &Head<'_>, out: &mut BytesMut) {
     json::put_int(head.version.into(), out);
     out.extend_from_slice(b"}");
 }
+
+#[cfg(test)]
+mod tests;

@@ -91,3 +91,6 @@ fn source_v2(family: u8, addresses: &[u8]) -> Result<Option<SocketAddr>, &'stati
         _ => Err("addresses cut short"),
     }
 }
+
+#[cfg(test)]
+mod tests;

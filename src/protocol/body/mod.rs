@@ -20,3 +20,6 @@ pub enum RouteStyle {
     /// The old style: integer keys unquoted, UTF-8.
     Old,
 }
+
+#[cfg(test)]
+mod tests;

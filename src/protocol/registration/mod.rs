@@ -167,3 +167,6 @@ pub(super) fn parse_queues(body: &[u8]) -> Result<Vec<(Name, QueueConfig)>, Repl
 fn shared(text: &str) -> Name {
     Arc::from(text)
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,3 +6,6 @@ mod writer;
 
 pub use reader::{Event, Reader};
 pub use writer::{Charset, put_int, put_text};
+
+#[cfg(test)]
+mod tests;

@@ -70,6 +70,8 @@ impl Directory {
             Some(marker) => (MarkerFile::existing(Arc::clone(&files), path.into(), lock, marker), false),
             None => (make(path, node_id, &files, lock, &*runtime)?, true),
         };
+        // Also when it is there already: whoever made it may have been killed before it was synced.
+        sync_place(path, &*files).map_err(OpenError::io("sync", path))?;
         let (dir, marker) = (path.join(LOG_DIR), Arc::new(marker));
         if marker.get().last_segment == 0 {
             let made = files.create_dir(&dir).and_then(|()| files.sync_dir(path));
@@ -143,6 +145,16 @@ fn find_marker(path: &Path, node_id: u64, files: &dyn Files) -> Result<Option<Ma
     Ok(Some(marker))
 }
 
+/// Syncs the directory and its name.
+fn sync_place(path: &Path, files: &dyn Files) -> io::Result<()> {
+    files.sync_dir(path)?;
+    match path.parent().map(|parent| files.sync_dir(parent)) {
+        // A parent that we may not even list is not one that we made anything in.
+        Some(Err(e)) if e.kind() != io::ErrorKind::PermissionDenied => Err(e),
+        _ => Ok(()),
+    }
+}
+
 /// What may lie in a directory that is new, or whose making was interrupted.
 fn is_leftover(name: &str) -> bool {
     [LOCK_FILE, RESERVE_FILE, "lost+found"].contains(&name) || marker::is_marker_leftover(name)
@@ -166,11 +178,5 @@ fn make(
         snapshot: None,
         cut: None,
     };
-    let made = MarkerFile::create(Arc::clone(files), path.into(), lock, marker).and_then(|marker| {
-        if let Some(parent) = path.parent() {
-            files.sync_dir(parent)?;
-        }
-        Ok(marker)
-    });
-    made.map_err(OpenError::io("make", path))
+    MarkerFile::create(Arc::clone(files), path.into(), lock, marker).map_err(OpenError::io("make", path))
 }

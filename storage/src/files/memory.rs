@@ -178,7 +178,8 @@ impl Files for MemoryFiles {
         }
         world.operation()?;
         for part in dir.ancestors() {
-            if !part.as_os_str().is_empty() && world.dirs.insert(part.into()) {
+            // The root is always there.
+            if !is_root(part) && world.dirs.insert(part.into()) {
                 world.pending.push(NameChange::Dir(part.into()));
             }
         }
@@ -389,8 +390,10 @@ impl World {
             }
         }
         // A file whose directory did not survive is gone with it.
-        let dirs = self.durable_dirs.clone();
-        self.durable.retain(|path, _| path.parent().is_some_and(|dir| dirs.contains(dir)));
+        let mut dirs = self.durable_dirs.clone();
+        dirs.retain(|path| path.ancestors().all(|dir| is_root(dir) || self.durable_dirs.contains(dir)));
+        self.durable_dirs.clone_from(&dirs);
+        self.durable.retain(|path, _| path.ancestors().skip(1).all(|dir| is_root(dir) || dirs.contains(dir)));
         self.names.clone_from(&self.durable);
         self.dirs = dirs;
     }
@@ -453,6 +456,10 @@ fn put_bytes(target: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
         target.resize(offset + bytes.len(), 0);
     }
     target[offset..offset + bytes.len()].copy_from_slice(bytes);
+}
+
+fn is_root(dir: &Path) -> bool {
+    dir.parent().is_none()
 }
 
 fn lock(world: &Mutex<World>) -> MutexGuard<'_, World> {

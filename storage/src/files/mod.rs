@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 /// A file system, as the log and the marker use it.
 pub trait Files: Send + Sync + fmt::Debug + 'static {
-    /// Makes a directory and its parents; one that exists is fine.
+    /// Makes a directory and its parents; one that exists is fine. Survives a power cut after [`Files::sync_dir`] of
+    /// its parent.
     ///
     /// # Errors
     /// It cannot be made.

@@ -23,7 +23,9 @@ struct SystemFile(fs::File);
 
 impl Files for SystemFiles {
     fn create_dir(&self, dir: &Path) -> io::Result<()> {
-        fs::create_dir_all(dir)
+        let missing: Vec<&Path> = dir.ancestors().take_while(|dir| !dir.exists()).collect();
+        fs::create_dir_all(dir)?;
+        missing.iter().filter_map(|dir| dir.parent()).try_for_each(|parent| self.sync_dir(parent))
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {

@@ -293,6 +293,11 @@ impl Scanner<'_> {
     /// A segment after the one where the log goes on was made ahead: nothing is in it.
     fn check_empty(segment: &Segment, bytes: &[u8], scan: &Scan, tail: &Segment) -> Result<(), OpenError> {
         let content = bytes.get(SEGMENT_HEADER_BYTES as usize..).unwrap_or_default();
+        let length = bytes.len() as u64;
+        if length < segment.size {
+            let reason = format!("the file has {length} bytes of {}", segment.size);
+            return Err(OpenError::Damaged { file: segment.path.clone(), offset: length, reason });
+        }
         if content.iter().all(|&byte| byte == 0) {
             return Ok(());
         }

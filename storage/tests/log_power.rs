@@ -159,7 +159,7 @@ impl Run {
                 log.append(entries, self.done());
             }
             Action::Vote => {
-                let vote = Vote { term, node: term * 3, committed: term % 2 == 0 };
+                let vote = Vote { term, node: term * 3, committed: term.is_multiple_of(2) };
                 model.vote = Some(vote);
                 self.states.push(model);
                 log.save_vote(vote, self.done());

@@ -10,8 +10,12 @@
 //! - [`handlers`]: the rules of a nameserver, synchronous.
 //! - [`service`]: carries requests out; the only await on Raft.
 //! - [`server`]: sockets, limits, drain, notices to brokers.
+//! - [`admin`]: the HTTP port; [`config`]: the settings of a node; [`cli`]: the command line.
 //! - [`liveness`]: which brokers are alive; the only reader of the clock.
 
+pub mod admin;
+pub mod cli;
+pub mod config;
 pub mod handlers;
 pub mod liveness;
 pub mod protocol;

@@ -6,7 +6,7 @@ use crate::server::notice::{self, NoticeCounters};
 use crate::server::{Server, ServerOptions};
 use crate::service::{Ready, Service, ServiceOptions};
 use crate::stores::Stores;
-use crate::{events, stores};
+use crate::{admin, events, stores};
 use raft::{Member, NodeId, SnapshotPolicy, TcpPeers, Timing};
 use std::future::Future;
 use std::net::SocketAddr;
@@ -76,6 +76,27 @@ pub struct Listeners {
     pub clients: TcpListener,
     /// For the other nodes.
     pub peers: TcpListener,
+    /// For operators: health, metrics, JSON API. `None`: not served.
+    pub http: Option<TcpListener>,
+}
+
+impl Listeners {
+    /// Binds the three ports.
+    ///
+    /// # Errors
+    /// One of them is taken, or not of this host; the text says which.
+    pub async fn bind(clients: SocketAddr, peers: SocketAddr, http: SocketAddr) -> Result<Self, RunError> {
+        Ok(Self {
+            clients: bind("brokers and clients", clients).await?,
+            peers: bind("the other nodes", peers).await?,
+            http: Some(bind("HTTP", http).await?),
+        })
+    }
+}
+
+async fn bind(whom: &str, address: SocketAddr) -> Result<TcpListener, RunError> {
+    let listening = TcpListener::bind(address).await;
+    listening.map_err(|error| RunError::Listen(format!("for {whom} on {address}: {error}")))
 }
 
 /// A node that runs. Cheap to clone.
@@ -157,7 +178,7 @@ pub async fn run(
         notices: Arc::default(),
         node,
     };
-    let beside = Beside::start(&running, &config, notices);
+    let beside = Beside::start(&running, &config, notices, listeners.http);
     let (server, clients) = (running.server.clone(), listeners.clients);
     tokio::pin!(shutdown);
     let ended = tokio::select! {
@@ -233,15 +254,19 @@ impl Beside {
         running: &Running,
         config: &NodeConfig,
         notices: tokio::sync::mpsc::Receiver<liveness::MinBrokerIdNotice>,
+        http: Option<TcpListener>,
     ) -> Self {
         let service = Arc::clone(&running.service);
         let (counters, serialization) = (Arc::clone(&running.notices), config.server.serialization);
-        let tasks = vec![
+        let mut tasks = vec![
             tokio::spawn(async move { service.follow().await }),
             tokio::spawn(notice::send_all(notices, serialization, counters)),
             tokio::spawn(events::log_all(running.node.clone())),
             tokio::spawn(events::log_kv_sizes(running.node.clone())),
         ];
+        if let Some(http) = http {
+            tasks.push(tokio::spawn(admin::serve(http, running.clone())));
+        }
         Self { _tasks: tasks.into_iter().map(AbortOnDropHandle::new).collect() }
     }
 }

@@ -1,0 +1,182 @@
+//! Metrics, in the text format that Prometheus reads. Read from the parts at each scrape; no label takes a value
+//! from outside (topic, address).
+
+use super::api::{CountsView, Readiness};
+use crate::run::Running;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
+use std::fmt;
+use std::time::Duration;
+
+pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// All metrics of a node.
+pub(super) fn text(running: &Running) -> Result<String, fmt::Error> {
+    let mut registry = Registry::with_prefix("rocketmq_namesrv");
+    registry.register_collector(Box::new(NodeMetrics(running.clone())));
+    let mut text = String::new();
+    encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+struct NodeMetrics(Running);
+
+impl fmt::Debug for NodeMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("NodeMetrics")
+    }
+}
+
+impl Collector for NodeMetrics {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut out = Out(encoder);
+        node(&mut out, &self.0)?;
+        tables(&mut out, &self.0)?;
+        port(&mut out, &self.0)?;
+        liveness(&mut out, &self.0)
+    }
+}
+
+/// Writes one metric a call.
+struct Out<'a>(DescriptorEncoder<'a>);
+
+impl Out<'_> {
+    fn counter(&mut self, name: &str, help: &str, unit: Option<&Unit>, value: u64) -> fmt::Result {
+        ConstCounter::new(value).encode(self.0.encode_descriptor(name, help, unit, MetricType::Counter)?)
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, unit: Option<&Unit>, value: u64) -> fmt::Result {
+        let value = i64::try_from(value).unwrap_or(i64::MAX);
+        ConstGauge::new(value).encode(self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?)
+    }
+
+    fn seconds(&mut self, name: &str, help: &str, value: Duration) -> fmt::Result {
+        let encoder = self.0.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Gauge)?;
+        ConstGauge::new(value.as_secs_f64()).encode(encoder)
+    }
+
+    fn counters(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &'static str,
+        values: impl IntoIterator<Item = (String, u64)>,
+    ) -> fmt::Result {
+        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (value, count) in values {
+            ConstCounter::new(count).encode(family.encode_family(&[(label, value)])?)?;
+        }
+        Ok(())
+    }
+}
+
+fn node(out: &mut Out<'_>, running: &Running) -> fmt::Result {
+    let status = running.node.status();
+    let readiness = Readiness::of(running);
+    let index = |id: Option<storage::LogId>| id.map_or(0, |id| id.index);
+    out.gauge("ready", "1 while look-ups are answered", None, u64::from(readiness.ready))?;
+    out.gauge(
+        "stale",
+        "1 while answers are given without a leader since the start",
+        None,
+        u64::from(readiness.stale),
+    )?;
+    out.gauge("leading", "1 while this node leads", None, u64::from(status.leadership.leading))?;
+    out.gauge("raft_term", "Current Raft term", None, status.leadership.term)?;
+    out.gauge("raft_last_index", "Index of the last log entry", None, index(status.last))?;
+    out.gauge("raft_committed_index", "Index of the last committed entry", None, index(status.committed))?;
+    out.gauge(
+        "raft_applied_index",
+        "Index of the last applied entry: the revision",
+        None,
+        index(status.applied),
+    )?;
+    out.gauge("raft_purged_index", "Index of the last purged entry", None, index(status.purged))?;
+    out.gauge(
+        "raft_snapshot_index",
+        "Index of the last entry in the newest snapshot",
+        None,
+        index(status.snapshot),
+    )?;
+    out.gauge("raft_log", "Size of the log", Some(&Unit::Bytes), status.log_bytes)?;
+    let reachable = status.members.iter().filter(|m| m.reachable).count();
+    out.gauge("members", "Members of the Raft group", None, status.members.len() as u64)?;
+    out.gauge(
+        "members_reachable",
+        "Members with a working connection, itself included",
+        None,
+        reachable as u64,
+    )?;
+    if let Some(since) = status.since_leader {
+        out.seconds("since_leader", "Time since a leader was last heard", since)?;
+    }
+    Ok(())
+}
+
+fn tables(out: &mut Out<'_>, running: &Running) -> fmt::Result {
+    let counts = CountsView::new(&running.node.table());
+    out.gauge("topics", "Topics in the table", None, counts.topics as u64)?;
+    out.gauge("brokers", "Registered broker processes", None, counts.brokers as u64)?;
+    out.gauge("broker_names", "Registered broker names", None, counts.broker_names as u64)?;
+    out.gauge("clusters", "RocketMQ clusters in the table", None, counts.clusters as u64)
+}
+
+fn port(out: &mut Out<'_>, running: &Running) -> fmt::Result {
+    let c = running.server.counters();
+    out.gauge("connections_open", "Open connections", None, c.connections_now.get())?;
+    out.counter("connections", "Connections taken", None, c.connections.get())?;
+    let closed = [
+        ("peer", &c.closed_by_peer),
+        ("limit", &c.connections_refused),
+        ("idle", &c.closed_idle),
+        ("broken_frame", &c.closed_broken_frame),
+        ("tls", &c.closed_tls),
+        ("slow_reader", &c.closed_slow_reader),
+        ("broker_expired", &c.closed_expired),
+    ];
+    let closed = closed.map(|(why, counter)| (why.to_owned(), counter.get()));
+    out.counters("connections_closed", "Connections closed, by reason", "reason", closed)?;
+    let known = c.requests.iter().map(|(code, count)| (code.to_string(), count));
+    let all = known.chain([("other".to_owned(), c.requests.others())]);
+    out.counters("requests", "Requests taken, by request code", "code", all)?;
+    let busy = [("connection", &c.busy_connection), ("server", &c.busy_server)];
+    let busy = busy.map(|(limit, counter)| (limit.to_owned(), counter.get()));
+    out.counters("requests_refused_busy", "Requests answered SYSTEM_BUSY, by limit", "limit", busy)?;
+    out.gauge("requests_in_flight", "Requests whose answer is under way", None, c.in_flight_now.get())?;
+    out.counter("received", "Bytes received", Some(&Unit::Bytes), c.received_bytes.get())?;
+    out.counter("sent", "Bytes sent", Some(&Unit::Bytes), c.sent_bytes.get())
+}
+
+fn liveness(out: &mut Out<'_>, running: &Running) -> fmt::Result {
+    let status = running.liveness.status();
+    let counters = status.counters;
+    let removed = [("expired", counters.expired), ("disconnected", counters.disconnected)];
+    let removed = removed.map(|(cause, count)| (cause.to_owned(), count));
+    out.counters("brokers_removed", "Brokers removed on this leader's decision, by cause", "cause", removed)?;
+    out.counter("removals_retried", "Removals that were decided anew", None, counters.removals_retried)?;
+    out.counter("heartbeats", "Brokers heard on connections of this node", None, counters.heard)?;
+    out.counter("reports_sent", "Liveness reports sent to other nodes", None, counters.reports_sent)?;
+    out.counter("reports_failed", "Liveness reports without an answer", None, counters.reports_failed)?;
+    out.counter(
+        "report_gaps",
+        "Liveness reports that did not follow the one before",
+        None,
+        counters.report_gaps,
+    )?;
+    out.counter("pauses", "Times that this process did not run", None, counters.pauses)?;
+    out.counter("min_broker_id_notices", "Notices of a changed lowest broker id", None, counters.notices)?;
+    out.gauge(
+        "eviction_guard_enabled",
+        "1 while mass evictions are guarded",
+        None,
+        u64::from(status.guard.enabled),
+    )?;
+    out.gauge("eviction_guard_held", "Brokers that the guard keeps now", None, status.guard.held as u64)?;
+    let held_for = status.guard.protected_for.unwrap_or_default();
+    out.seconds("eviction_guard_held_for", "How long the guard has been holding removals back", held_for)
+}

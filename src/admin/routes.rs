@@ -1,0 +1,110 @@
+//! Paths and what stands behind them.
+
+use super::api::{self, Readiness, StatusView};
+use super::metrics;
+use crate::run::Running;
+use axum::Json;
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use raft::NodeId;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use storage::RouteInfo;
+use tokio::time::Instant;
+
+/// How long a transfer of leadership may take.
+const TRANSFER_TIMEOUT: Duration = Duration::from_secs(3);
+
+pub(super) fn router(running: Running) -> Router {
+    Router::new()
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .route("/api/v1/status", get(status))
+        .route("/api/v1/brokers", get(brokers))
+        .route("/api/v1/kv", get(kv))
+        .route("/api/v1/transfer", post(transfer))
+        .with_state(running)
+}
+
+/// The process runs. It does not ask for a leader: restarting a survivor would heal nothing.
+async fn livez() -> &'static str {
+    "alive\n"
+}
+
+async fn readyz(State(running): State<Running>) -> Response {
+    let readiness = Readiness::of(&running);
+    if readiness.ready {
+        let text = if readiness.stale { "ready (without a leader since the start)\n" } else { "ready\n" };
+        return text.into_response();
+    }
+    (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", readiness.reason)).into_response()
+}
+
+async fn metrics(State(running): State<Running>) -> Response {
+    match metrics::text(&running) {
+        Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct StatusQuery {
+    #[serde(default)]
+    hash: bool,
+}
+
+async fn status(State(running): State<Running>, Query(query): Query<StatusQuery>) -> Response {
+    // One table for all of the answer, so that hash and revision belong together.
+    let table = running.node.table();
+    let mut view = StatusView::new(&running.node.status(), &Readiness::of(&running), &table);
+    if query.hash {
+        // A big table takes a while.
+        match tokio::task::spawn_blocking(move || table.state_hash().total).await {
+            Ok(hash) => view.state_hash = Some(format!("{hash:032x}")),
+            Err(error) => return (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+        }
+    }
+    Json(view).into_response()
+}
+
+async fn brokers(State(running): State<Running>) -> Response {
+    Json(api::brokers(&running.node.table(), |broker| running.liveness.silence_ms(broker))).into_response()
+}
+
+/// Namespaces with their entries; null values are left out, as in every other list.
+fn kv_view(table: &RouteInfo) -> BTreeMap<&str, BTreeMap<&str, &str>> {
+    let mut view = BTreeMap::new();
+    for (namespace, keys) in table.kv_namespaces() {
+        let entries = keys.iter().filter_map(|(key, value)| Some((&**key, &**value.as_ref()?)));
+        view.insert(&**namespace, entries.collect());
+    }
+    view
+}
+
+async fn kv(State(running): State<Running>) -> Response {
+    Json(kv_view(&running.node.table())).into_response()
+}
+
+#[derive(Debug, Deserialize)]
+struct TransferTo {
+    to: Option<NodeId>,
+}
+
+#[derive(Debug, Serialize)]
+struct Transferred {
+    leader: NodeId,
+}
+
+async fn transfer(State(running): State<Running>, Json(request): Json<TransferTo>) -> Response {
+    match running.node.transfer(request.to, Instant::now() + TRANSFER_TIMEOUT).await {
+        Ok(leader) => Json(Transferred { leader }).into_response(),
+        Err(error) => {
+            (StatusCode::CONFLICT, format!("leadership was not handed over: {error}\n")).into_response()
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! `dev`: a whole cluster on this machine, each node a process of its own.
+
+use super::{Failure, output};
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::task::JoinSet;
+
+/// Flags of `dev`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How many nodes
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=9))]
+    nodes: u16,
+    /// Folder for the nodes' data, kept between runs
+    #[arg(long, default_value = "data/dev")]
+    data: PathBuf,
+    /// RocketMQ port of the first node; the others follow
+    #[arg(long, default_value_t = 9876, value_parser = clap::value_parser!(u16).range(1..=65000))]
+    port: u16,
+}
+
+struct NodeProcess {
+    id: u16,
+    address: String,
+    command_line: String,
+    child: Child,
+}
+
+/// Starts the nodes, says what to try, and ends them at Ctrl-C or SIGTERM.
+///
+/// # Errors
+/// A node does not come up.
+pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
+    let members = members(args);
+    let mut nodes = Vec::new();
+    for id in 1..=args.nodes {
+        nodes.push(start(args, id, &members)?);
+    }
+    let mut booted = JoinSet::new();
+    for node in &mut nodes {
+        let Some(stdout) = node.child.stdout.take() else { continue };
+        let id = node.id;
+        booted.spawn(async move {
+            let mut lines = BufReader::new(stdout).lines();
+            let first = lines.next_line().await;
+            // Goes on reading, so that the node never blocks on a full pipe.
+            tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+            (id, matches!(first, Ok(Some(_))))
+        });
+    }
+    while let Some(result) = booted.join_next().await {
+        if let Ok((id, false)) = result {
+            stop_all(nodes).await;
+            return Err(Failure::refused(format!("node {id} did not start; its messages stand above")));
+        }
+    }
+    introduce(&nodes, &args.data)?;
+    watch(nodes).await
+}
+
+fn members(args: &Args) -> String {
+    let member = |id: u16| format!("{id}=127.0.0.1:{}", args.port + id - 1 + 100);
+    (1..=args.nodes).map(member).collect::<Vec<_>>().join(",")
+}
+
+fn start(args: &Args, id: u16, members: &str) -> Result<NodeProcess, Failure> {
+    let program = std::env::current_exe()
+        .map_err(|e| Failure::refused(format!("cannot find this program to start node {id}: {e}")))?;
+    let address = format!("127.0.0.1:{}", args.port + id - 1);
+    let data = args.data.join(format!("node-{id}"));
+    let flags = [
+        "serve".to_owned(),
+        format!("--node-id={id}"),
+        format!("--data={}", data.display()),
+        format!("--listen={address}"),
+        format!("--members={members}"),
+    ];
+    let command_line = format!("{} {}", program.display(), flags.join(" "));
+    let child = Command::new(&program)
+        .args(&flags)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        // Ctrl-C reaches this process only; it then ends the nodes in order.
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|e| Failure::refused(format!("cannot start node {id} ({command_line}): {e}")))?;
+    Ok(NodeProcess { id, address, command_line, child })
+}
+
+fn introduce(nodes: &[NodeProcess], data: &Path) -> Result<(), Failure> {
+    let rows = nodes.iter().map(|node| {
+        let pid = node.child.id().map_or_else(String::new, |pid| pid.to_string());
+        [node.id.to_string(), pid, node.address.clone()]
+    });
+    output::table(["NODE", "PID", "ADDRESS"], rows.collect())?;
+    let all = nodes.iter().map(|node| node.address.as_str()).collect::<Vec<_>>().join(";");
+    output::line(&format!(
+        "\nNAMESRV_ADDR='{all}'   data in {}\n\nTry, in another terminal:\n  \
+         raft-namesrv status  -n '{all}'\n  \
+         raft-namesrv play    -n '{all}' --brokers 4 --topics 100\n  \
+         raft-namesrv route play-topic-0 -n '{all}'\n\
+         Kill one with `kill -9 PID` and look again. Ctrl-C ends all.",
+        data.display()
+    ))?;
+    Ok(())
+}
+
+/// Reports nodes that end by themselves, until asked to stop.
+async fn watch(nodes: Vec<NodeProcess>) -> Result<(), Failure> {
+    let (stop, _) = tokio::sync::broadcast::channel::<()>(1);
+    let mut running = JoinSet::new();
+    for node in nodes {
+        let mut stop = stop.subscribe();
+        running.spawn(async move {
+            let mut node = node;
+            tokio::select! {
+                status = node.child.wait() => report_end(&node, status),
+                _ = stop.recv() => stop_node(node).await,
+            }
+        });
+    }
+    let all_ended = async { while running.join_next().await.is_some() {} };
+    tokio::select! {
+        () = crate::cli::stop_signal() => {}
+        () = all_ended => return Err(Failure::refused("all nodes have ended".to_owned())),
+    }
+    drop(stop.send(()));
+    while running.join_next().await.is_some() {}
+    Ok(())
+}
+
+fn report_end(node: &NodeProcess, status: std::io::Result<ExitStatus>) {
+    let how = status.map_or_else(|e| e.to_string(), |s| s.to_string());
+    let text = format!("node {} ended: {how}. Start it again with:\n  {}", node.id, node.command_line);
+    // Nobody is left to tell when stdout is closed.
+    drop(output::line(&text));
+}
+
+async fn stop_all(nodes: Vec<NodeProcess>) {
+    for node in nodes {
+        stop_node(node).await;
+    }
+}
+
+async fn stop_node(mut node: NodeProcess) {
+    let pid = node.child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
+    if let Some(pid) = pid {
+        let _gone_already = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    }
+    drop(node.child.wait().await);
+}

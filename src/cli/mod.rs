@@ -1,0 +1,167 @@
+//! The command line: one file per sub-command. What was typed is checked here and becomes typed options; the
+//! work is done elsewhere.
+
+mod brokers;
+pub(crate) mod client;
+mod dev;
+mod http;
+mod kv;
+mod output;
+mod play;
+mod probe;
+mod route;
+mod serve;
+mod settings;
+mod status;
+pub(crate) mod target;
+mod topics;
+mod transfer;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use std::io;
+use std::process::ExitCode;
+
+/// A replicated nameserver for Apache RocketMQ.
+#[derive(Debug, Parser)]
+#[command(name = "raft-namesrv", version, propagate_version = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a node; without options a cluster of one node in ./data
+    Serve(Box<serve::Args>),
+    /// Run a cluster on this machine, each node a process of its own
+    Dev(dev::Args),
+    /// Pretend to be brokers: register, send heartbeats, change and leave
+    Play(play::Args),
+    /// Show each node: who leads, how far it is, whether it is ready
+    Status(status::Args),
+    /// Show where a topic lives, asked at each address and compared
+    Route(route::Args),
+    /// List the topics
+    Topics(topics::Args),
+    /// List the brokers with the seconds since they were last heard
+    Brokers(brokers::Args),
+    /// Read and change the KV configuration
+    Kv(kv::Args),
+    /// Read and change the settings
+    Settings(settings::Args),
+    /// Hand the leadership over
+    Transfer(transfer::Args),
+    /// Check one node's health: exit code 0 when it is ready (for containers)
+    Probe(probe::Args),
+    /// Print completions for a shell
+    Completions {
+        /// bash, zsh, fish, elvish or powershell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Why a command ends without having done its work.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// For stderr: what was attempted, on what, and why it failed.
+    pub(crate) message: String,
+    exit_code: u8,
+}
+
+impl Failure {
+    /// Refused data or settings, or an answer that is not what was asked for: exit code 1.
+    pub(crate) fn refused(message: String) -> Self {
+        Self { message, exit_code: 1 }
+    }
+
+    /// Wrong arguments: exit code 2.
+    pub(crate) fn arguments(message: String) -> Self {
+        Self { message, exit_code: 2 }
+    }
+
+    /// Cannot listen: exit code 3.
+    pub(crate) fn listen(message: String) -> Self {
+        Self { message, exit_code: 3 }
+    }
+
+    /// Raft or the disk is dead: exit code 4.
+    pub(crate) fn dead(message: String) -> Self {
+        Self { message, exit_code: 4 }
+    }
+}
+
+impl From<io::Error> for Failure {
+    /// Only printing uses it: everything else says what it attempted.
+    fn from(error: io::Error) -> Self {
+        let exit_code = if error.kind() == io::ErrorKind::BrokenPipe { 0 } else { 1 };
+        Self { message: format!("cannot print: {error}"), exit_code }
+    }
+}
+
+/// Parses the command line and runs it.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return end(&Failure::refused(format!("cannot start the runtime: {error}"))),
+    };
+    let result = runtime.block_on(run(cli.command));
+    // Blocking work that hangs (a resolver, a disk) must not keep the process.
+    runtime.shutdown_background();
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => end(&failure),
+    }
+}
+
+async fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Serve(args) => Box::pin(serve::run(*args)).await,
+        Command::Dev(args) => dev::run(&args).await,
+        Command::Play(args) => play::run(args).await,
+        Command::Status(args) => status::run(&args).await,
+        Command::Route(args) => route::run(&args).await,
+        Command::Topics(args) => topics::run(&args).await,
+        Command::Brokers(args) => brokers::run(&args).await,
+        Command::Kv(args) => kv::run(&args).await,
+        Command::Settings(args) => settings::run(&args).await,
+        Command::Transfer(args) => transfer::run(&args).await,
+        Command::Probe(args) => probe::run(&args).await,
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "raft-namesrv", &mut io::stdout());
+            Ok(())
+        }
+    }
+}
+
+#[allow(clippy::print_stderr, reason = "the one place where a command says why it failed")]
+fn end(failure: &Failure) -> ExitCode {
+    if failure.exit_code != 0 {
+        eprintln!("raft-namesrv: {}", failure.message);
+    }
+    ExitCode::from(failure.exit_code)
+}
+
+/// Resolves at Ctrl-C or SIGTERM.
+pub(crate) async fn stop_signal() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
+        drop(tokio::signal::ctrl_c().await);
+        return;
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definitions_hold() {
+        Cli::command().debug_assert();
+    }
+}

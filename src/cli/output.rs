@@ -1,0 +1,49 @@
+//! What commands print: tables for people, JSON for scripts. A closed pipe is a quiet end, not an error.
+
+use comfy_table::{ContentArrangement, Table, presets};
+use serde::Serialize;
+use std::io::{self, Write};
+
+/// How the result of a command is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// A table or sentences.
+    Text,
+    /// One JSON document.
+    Json,
+}
+
+/// Writes a line to stdout.
+///
+/// # Errors
+/// The pipe is closed or the disk is full.
+pub(crate) fn line(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.write_all(b"\n")?;
+    out.flush()
+}
+
+/// Writes a JSON document, indented.
+///
+/// # Errors
+/// As [`line`].
+pub(crate) fn json<T: Serialize>(value: &T) -> io::Result<()> {
+    line(&serde_json::to_string_pretty(value)?)
+}
+
+/// Writes a table without frames: header, then rows.
+///
+/// # Errors
+/// As [`line`].
+pub(crate) fn table<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) -> io::Result<()> {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(header);
+    for row in rows {
+        table.add_row(row);
+    }
+    let text = table.to_string();
+    let trimmed: Vec<&str> = text.lines().map(str::trim_end).collect();
+    line(&trimmed.join("\n"))
+}

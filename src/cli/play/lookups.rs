@@ -1,0 +1,78 @@
+//! A pretend client: looks topics up at one nameserver and counts what fails while that is up.
+
+use super::Stage;
+use crate::cli::client::Client;
+use crate::wire::codes::{request, result};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use storage::runtime::{Runtime, SystemRuntime};
+use tokio::time::{Instant, sleep};
+
+/// Between two look-ups of one client.
+const PAUSE: Duration = Duration::from_millis(5);
+/// Before a connection is tried again.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// How a look-up ended.
+enum Looked {
+    Answered,
+    /// The topic is unknown.
+    Unknown,
+    /// Another code than success, or no answer in time on a connection that stands.
+    Failed,
+    /// The connection is gone: the nameserver ended or was killed.
+    Gone,
+}
+
+/// Looks up until the play stops.
+///
+/// A nameserver that has answered on a connection is up as long as that connection stands: an error or silence
+/// there is a failed look-up. A broken connection is not, and neither is "not ready" on a new one.
+pub(super) async fn keep_looking(address: String, stage: Arc<Stage>) {
+    while !*stage.stop.borrow() {
+        if let Ok(client) = Client::connect(&address, stage.timeout).await {
+            look_while_connected(client, &stage).await;
+        }
+        sleep(RETRY).await;
+    }
+}
+
+async fn look_while_connected(mut client: Client, stage: &Stage) {
+    let counters = &stage.counters;
+    let mut has_answered = false;
+    while !*stage.stop.borrow() {
+        let start = Instant::now();
+        let looked = look_up(&mut client, stage).await;
+        match looked {
+            Looked::Answered => {
+                has_answered = true;
+                let us = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
+                counters.slowest_lookup_us.fetch_max(us, Relaxed);
+                counters.lookups.fetch_add(1, Relaxed);
+            }
+            Looked::Unknown if stage.brokers_die => {}
+            Looked::Unknown | Looked::Failed if has_answered => {
+                counters.lookups.fetch_add(1, Relaxed);
+                counters.failed_lookups.fetch_add(1, Relaxed);
+            }
+            Looked::Unknown | Looked::Failed => {}
+            Looked::Gone => return,
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+async fn look_up(client: &mut Client, stage: &Stage) -> Looked {
+    let number = SystemRuntime.random_u64() % u64::from(stage.topics).max(1);
+    let topic = format!("play-topic-{number}");
+    let command = client.request(request::GET_ROUTEINFO_BY_TOPIC).with("topic", &topic);
+    let start = Instant::now();
+    match client.call(&command).await {
+        Ok(answer) if answer.code == result::SUCCESS => Looked::Answered,
+        Ok(answer) if answer.code == result::TOPIC_NOT_EXIST => Looked::Unknown,
+        Ok(_) => Looked::Failed,
+        Err(_) if start.elapsed() >= stage.timeout => Looked::Failed,
+        Err(_) => Looked::Gone,
+    }
+}

@@ -1,0 +1,120 @@
+//! `serve`: a node.
+
+use super::{Failure, output};
+use crate::config::{Config, Given, Members, PropertiesFile, parse_node_id, parse_serialization};
+use crate::wire::Serialization;
+use crate::{Listeners, RunError};
+use raft::NodeId;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use tracing_subscriber::EnvFilter;
+
+/// Flags of `serve`. Each beats the file that `-c` names.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Properties file with Java's keys
+    #[arg(short = 'c', long = "config", env = "RAFT_NAMESRV_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print all settings and exit
+    #[arg(short = 'p', long = "print-config")]
+    print: bool,
+    /// Id of this node, a number from 1
+    #[arg(long, env = "RAFT_NAMESRV_NODE_ID", value_parser = parse_node_id)]
+    node_id: Option<NodeId>,
+    /// Data directory [default: ./data]
+    #[arg(long, env = "RAFT_NAMESRV_DATA", value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Address of the RocketMQ port [default: 0.0.0.0:9876]
+    #[arg(long, env = "RAFT_NAMESRV_LISTEN", value_name = "IP:PORT")]
+    listen: Option<SocketAddr>,
+    /// Address of the peer port [default: the RocketMQ port + 100]
+    #[arg(long, env = "RAFT_NAMESRV_PEER_LISTEN", value_name = "IP:PORT")]
+    peer_listen: Option<SocketAddr>,
+    /// Address of the HTTP port [default: the RocketMQ port + 200]
+    #[arg(long, env = "RAFT_NAMESRV_HTTP_LISTEN", value_name = "IP:PORT")]
+    http_listen: Option<SocketAddr>,
+    /// Members of a new cluster, the same list at each: 1=HOST:PEERPORT,2=… [default: this node alone]
+    #[arg(long, env = "RAFT_NAMESRV_MEMBERS", value_name = "LIST")]
+    members: Option<Members>,
+    /// How answers are written: json or rocketmq [default: json]
+    #[arg(long, env = "ROCKETMQ_SERIALIZE_TYPE", value_parser = parse_serialization, value_name = "TYPE")]
+    serialize_type: Option<Serialization>,
+    /// Log format
+    #[arg(long, env = "RAFT_NAMESRV_LOG_FORMAT", value_enum, default_value = "text")]
+    log_format: LogFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
+/// Runs a node until SIGTERM or Ctrl-C.
+///
+/// # Errors
+/// See the exit codes.
+pub(crate) async fn run(args: Args) -> Result<(), Failure> {
+    let file = match &args.config {
+        Some(path) => PropertiesFile::read(path).map_err(Failure::refused)?,
+        None => PropertiesFile::default(),
+    };
+    let (print, log_format) = (args.print, args.log_format);
+    let config = Config::new(args.given(), file).map_err(Failure::refused)?;
+    if print {
+        let lines: Vec<String> =
+            config.shown().into_iter().map(|(key, value)| format!("{key}={value}")).collect();
+        return Ok(output::line(&lines.join("\n"))?);
+    }
+    start_logging(log_format);
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+    for (key, value) in config.shown() {
+        tracing::info!("setting {key}={value}");
+    }
+    let listeners =
+        Listeners::bind(config.listen, config.peer_listen, config.http_listen).await.map_err(failure)?;
+    let serialization = config.server.serialization;
+    let node = config.into_node(&listeners).map_err(failure)?;
+    crate::run(node, listeners, super::stop_signal(), |running| {
+        tracing::info!(address = %running.address, peers = %running.peer_address, "serving");
+        // Whoever started this process waits for Java's line; a closed stdout is no reason to end.
+        drop(output::line(&format!("The Name Server boot success. serializeType={serialization}")));
+    })
+    .await
+    .map_err(failure)
+}
+
+fn failure(error: RunError) -> Failure {
+    let text = error.to_string();
+    match error {
+        RunError::Refused(_) => Failure::refused(text),
+        RunError::Listen(_) => Failure::listen(text),
+        RunError::Failed(_) => Failure::dead(text),
+    }
+}
+
+fn start_logging(format: LogFormat) {
+    let filter =
+        EnvFilter::try_from_env("RAFT_NAMESRV_LOG").unwrap_or_else(|_| EnvFilter::new("info,openraft=warn"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => log.with_ansi(false).init(),
+        LogFormat::Json => log.json().init(),
+    }
+}
+
+impl Args {
+    fn given(self) -> Given {
+        Given {
+            node_id: self.node_id,
+            data: self.data,
+            listen: self.listen,
+            peer_listen: self.peer_listen,
+            http_listen: self.http_listen,
+            members: self.members,
+            serialization: self.serialize_type,
+        }
+    }
+}

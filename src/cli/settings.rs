@@ -1,0 +1,112 @@
+//! `settings`: what each node runs with, and changing what is replicated.
+
+use super::client::Client;
+use super::{Failure, output, output::Format, target::Target};
+use crate::wire::codes::request;
+use clap::Subcommand;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Flags of `settings`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Show all settings, or one, at each address
+    Get {
+        /// Only this key
+        key: Option<String>,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Change a replicated setting: one request, the same on all nodes
+    Set {
+        /// Java's property name
+        key: String,
+        /// Its new value
+        value: String,
+        #[command(flatten)]
+        target: Target,
+    },
+}
+
+/// Shows or changes settings.
+///
+/// # Errors
+/// No answer, a refused change, or a change without effect.
+pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
+    match &args.action {
+        None => get(None, &args.target).await,
+        Some(Action::Get { key, target }) => get(key.as_deref(), target).await,
+        Some(Action::Set { key, value, target }) => set(key, value, target).await,
+    }
+}
+
+async fn get(wanted: Option<&str>, target: &Target) -> Result<(), Failure> {
+    let mut nodes = BTreeMap::new();
+    for address in target.addresses() {
+        let settings = Client::connect(address, target.timeout()).await?.settings().await?;
+        let settings = settings.into_iter().filter(|(key, _)| wanted.is_none_or(|w| w == key));
+        nodes.insert(address.clone(), settings.collect::<BTreeMap<String, String>>());
+    }
+    if let Some(key) = wanted.filter(|_| nodes.values().all(BTreeMap::is_empty)) {
+        return Err(Failure::refused(format!("no setting is named {key}")));
+    }
+    if target.format() == Format::Json {
+        return Ok(output::json(&nodes)?);
+    }
+    let keys: BTreeSet<&String> = nodes.values().flat_map(BTreeMap::keys).collect();
+    for key in keys {
+        let values: Vec<(&String, Option<&String>)> =
+            nodes.iter().map(|(node, s)| (node, s.get(key))).collect();
+        let same = values.windows(2).all(|pair| matches!(pair, [a, b] if a.1 == b.1));
+        if let (true, Some((_, Some(value)))) = (same, values.first()) {
+            output::line(&format!("{key}={value}"))?;
+            continue;
+        }
+        for (node, value) in values {
+            let value = value.map_or("(not set)", String::as_str);
+            output::line(&format!("{key}={value}   at {node}"))?;
+        }
+    }
+    Ok(())
+}
+
+async fn set(key: &str, value: &str, target: &Target) -> Result<(), Failure> {
+    if key.contains(['\n', '=', ':', ' ']) || value.contains('\n') {
+        return Err(Failure::arguments(format!(
+            "'{key}={value}' is not one property: key=value in one line"
+        )));
+    }
+    let escaped = value.replace('\\', "\\\\");
+    let now = target
+        .first(async |address| {
+            let mut client = Client::connect(address, target.timeout()).await?;
+            let command = client
+                .request(request::UPDATE_NAMESRV_CONFIG)
+                .with_body(format!("{key}={escaped}\n").into_bytes());
+            client.must(&command).await?;
+            client.settings().await
+        })
+        .await?;
+    let value_now = now.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str());
+    match value_now {
+        None => Err(Failure::refused(format!("no setting is named {key}; nothing was changed"))),
+        Some(held) if held == value => {
+            let text = format!("{key}={held}");
+            match target.format() {
+                Format::Json => output::json(&BTreeMap::from([(key, held)]))?,
+                Format::Text => output::line(&text)?,
+            }
+            Ok(())
+        }
+        Some(held) => Err(Failure::refused(format!(
+            "{key} is still {held}: '{value}' is not taken (a node setting, or no such value)"
+        ))),
+    }
+}

@@ -1,0 +1,74 @@
+use super::*;
+use std::path::Path;
+
+fn config(given: Given, text: &str) -> Result<Config, String> {
+    Config::new(given, PropertiesFile::parse(Path::new("ns.conf"), text.as_bytes()).unwrap())
+}
+
+#[test]
+fn without_anything_it_is_one_node_with_javas_port() {
+    let config = config(Given::default(), "").unwrap();
+    assert_eq!((config.node_id, config.members.len()), (1, 0));
+    let ports = [config.listen, config.peer_listen, config.http_listen].map(|a| a.port());
+    assert_eq!(ports, [9876, 9976, 10076]);
+    assert!(config.warnings.is_empty());
+}
+
+#[test]
+fn a_flag_beats_the_file_and_the_file_beats_the_default() {
+    let given = Given { listen: Some("127.0.0.1:1234".parse().unwrap()), ..Given::default() };
+    let text = "listenPort=5555\nbindAddress=10.0.0.1\nhttpListen=127.0.0.1:80\nserializeType=rocketmq\n";
+    let both = config(given, text).unwrap();
+    assert_eq!(both.listen.to_string(), "127.0.0.1:1234");
+    assert_eq!(both.http_listen.to_string(), "127.0.0.1:80");
+    assert_eq!(both.server.serialization, Serialization::RocketMq);
+    let from_file = config(Given::default(), text).unwrap();
+    assert_eq!(from_file.listen.to_string(), "10.0.0.1:5555");
+    assert_eq!(from_file.peer_listen.to_string(), "10.0.0.1:5655");
+}
+
+#[test]
+fn any_free_port_goes_with_any_free_ports() {
+    let given = Given { listen: Some("127.0.0.1:0".parse().unwrap()), ..Given::default() };
+    let config = config(given, "").unwrap();
+    assert_eq!([config.peer_listen.port(), config.http_listen.port()], [0, 0]);
+}
+
+#[test]
+fn javas_keys_are_sorted_into_their_kinds() {
+    let text = "orderMessageEnable=true\nserverWorkerThreads=4\nclusterTest=true\nnoSuchKey=1\n";
+    let config = config(Given::default(), text).unwrap();
+    let replicated: Vec<&str> = config.replicated.iter().map(|(key, _)| &**key).collect();
+    assert_eq!(replicated, ["clusterTest", "orderMessageEnable", "serverWorkerThreads"]);
+    assert_eq!(config.warnings.len(), 2, "{:?}", config.warnings);
+    assert!(config.warnings[0].contains("clusterTest, serverWorkerThreads"), "{:?}", config.warnings);
+    assert!(config.warnings[1].contains("noSuchKey"), "{:?}", config.warnings);
+}
+
+#[test]
+fn what_does_not_fit_is_refused_and_named() {
+    for (text, why) in [
+        ("nodeId=4\nmembers=1=a:1,2=b:2", "node id 4 is not among the members (1, 2)"),
+        ("members=1=a:1,2=b:2", "--node-id"),
+        ("nodeId=0", "0 is not allowed"),
+        ("listenPort=x", "listenPort=x is not a port"),
+        ("connectionsMax=0", "connectionsMax=0"),
+        ("heartbeatIntervalMillis=200", "do not fit"),
+        ("readMode=fast", "readMode=fast"),
+        ("serializeType=xml", "xml"),
+        ("peerSecretFile=/does/not/exist", "peerSecretFile=/does/not/exist"),
+    ] {
+        let error = config(Given::default(), text).unwrap_err();
+        assert!(error.contains(why), "{text}: {error}");
+    }
+}
+
+#[test]
+fn the_secret_is_read_and_never_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("secret");
+    std::fs::write(&path, "very-secret\n").unwrap();
+    let config = config(Given::default(), &format!("peerSecretFile={}", path.display())).unwrap();
+    assert_eq!(config.secret, b"very-secret");
+    assert!(!format!("{:?}", config.shown()).contains("very-secret"));
+}

@@ -18,7 +18,7 @@ pub enum Outcome {
     SingleTopic,
     /// A difference was computed against another group version than the table's.
     Conflict {
-        /// The table's group version (default when the broker name is unknown).
+        /// The table's group version ([`crate::RouteInfo::group_version`]).
         group_version: Position,
     },
     /// REGISTER_TOPIC named a broker name that is not registered; nothing was changed.

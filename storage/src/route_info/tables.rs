@@ -219,12 +219,15 @@ impl RouteInfo {
         self.brokers_version
     }
 
-    /// Version of a broker name (default when unknown): see [`Group::version`]. A change of a setting that
-    /// registration reads moves every group's version.
+    /// Version of a broker name: see [`Group::version`]. A change of a setting that registration reads moves
+    /// every group's version. A name that is unknown has a version too, which no known name ever has, so a
+    /// difference that was made while the name was known never fits after it went.
     #[must_use]
     pub fn group_version(&self, broker: &str) -> Position {
-        let own = self.groups.get(broker).map_or(Position::default(), |g| g.version);
-        own.max(self.settings_version)
+        match self.groups.get(broker) {
+            Some(group) => group.version.max(self.settings_version),
+            None => Position { index: self.settings_version.index, number: u32::MAX },
+        }
     }
 
     /// Queues of a topic on one broker name.

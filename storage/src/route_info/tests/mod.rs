@@ -1,1 +1,10 @@
 //! Tests of the state machine.
+
+mod chunks;
+mod difference;
+mod faults;
+mod golden;
+mod hostile;
+mod java;
+mod properties;
+mod world;

@@ -41,3 +41,7 @@ fix: ## let the tools rewrite what they can
 .PHONY: interop
 interop: ## real brokers, Java and Go clients and mqadmin around three nodes
 	scripts/interop.sh --release $(JAVA_RELEASE)
+
+.PHONY: compose-test
+compose-test: ## the image and docker-compose.yml, with a Docker daemon of their own (as root)
+	scripts/compose-test.sh

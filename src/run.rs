@@ -16,10 +16,13 @@ use std::time::Duration;
 use storage::Command;
 use storage::runtime::{Runtime, SystemRuntime};
 use tokio::net::TcpListener;
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 /// A node that is not ready takes connections after this nevertheless: it then says itself that it is not ready.
 const ACCEPT_AT_THE_LATEST: Duration = Duration::from_secs(1);
+/// How long a stopping leader tries to hand leadership over.
+const HAND_OVER: Duration = Duration::from_secs(1);
 
 /// Everything that a node is started with.
 #[derive(Debug, Clone)]
@@ -159,7 +162,8 @@ pub async fn run(
     let stores = stores::open(&config.data, config.node_id, Arc::clone(&runtime)).await?;
     let parts = Liveness::new(config.liveness.clone(), Arc::clone(&runtime));
     let liveness::Parts { liveness, messages, expired, notices } = parts;
-    let node = open_node(&config, &stores, &runtime, messages, listeners.peers, peer_address).await?;
+    let peers = Arc::new(TcpPeers::new(listeners.peers));
+    let node = open_node(&config, &stores, &runtime, messages, Arc::clone(&peers), peer_address).await?;
     liveness.start(node.clone());
 
     let service = Arc::new(Service::new(
@@ -194,6 +198,7 @@ pub async fn run(
         }
     };
     stop(&running, &stores).await;
+    peers.close();
     drop(beside);
     ended.map_or(Ok(()), |why| Err(RunError::Failed(why)))
 }
@@ -207,7 +212,7 @@ async fn open_node(
     stores: &Stores,
     runtime: &Arc<dyn Runtime>,
     messages: Arc<dyn raft::PeerMessages>,
-    peers: TcpListener,
+    peers: Arc<TcpPeers>,
     peer_address: SocketAddr,
 ) -> Result<raft::Node, RunError> {
     let alone = || vec![Member { id: config.node_id, address: peer_address.to_string() }];
@@ -223,7 +228,7 @@ async fn open_node(
         log: Arc::clone(&stores.log),
         snapshots: Arc::clone(&stores.snapshots),
         runtime: Arc::clone(runtime),
-        network: Arc::new(TcpPeers::new(peers)),
+        network: peers,
         directory_id: stores.directory_id,
         directory: Arc::clone(&stores.directory),
         messages,
@@ -239,8 +244,16 @@ async fn until_ready(service: &Service) {
 /// Refuses new work, hands leadership over, finishes what is under way, and ends.
 async fn stop(running: &Running, stores: &Stores) {
     running.service.stop();
-    futures_util::future::join(running.server.stop(), running.node.shutdown()).await;
+    let others = running.node.status().members.iter().filter(|m| m.voter).count() > 1;
+    if others && running.node.is_leader_with_lease().is_some() {
+        // What is under way finishes through the new leader.
+        if let Err(error) = running.node.transfer(None, Instant::now() + HAND_OVER).await {
+            tracing::warn!(%error, "leadership could not be handed over before stopping");
+        }
+    }
+    running.server.stop().await;
     running.liveness.stop();
+    running.node.shutdown().await;
     stores.close().await;
 }
 

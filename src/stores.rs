@@ -15,10 +15,16 @@ use storage::log::{Log, LogOptions};
 use storage::marker::MarkerFile;
 use storage::runtime::Runtime;
 use storage::snapshots::{RUNBOOK, SledSnapshots, SnapshotError, SnapshotMeta, SnapshotWriter, Snapshots};
+use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 
 /// Between two looks at the free space.
 const LOOK_AT_SPACE: Duration = Duration::from_secs(1);
+
+/// How long a directory that is in use is tried again.
+const LOCK_WAIT: Duration = Duration::from_secs(1);
+/// Between two tries.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Log, snapshots, and what the directory knows of itself.
 pub(crate) struct Stores {
@@ -35,10 +41,17 @@ pub(crate) async fn open(
     node_id: NodeId,
     runtime: Arc<dyn Runtime>,
 ) -> Result<Stores, RunError> {
-    let path = data.to_owned();
-    let opening = tokio::task::spawn_blocking(move || Opening::open(&path, node_id, runtime));
-    let opening = opening.await.map_err(|error| RunError::Failed(error.to_string()))??;
-    Ok(opening.into_stores())
+    let asked = Instant::now();
+    loop {
+        let (path, runtime) = (data.to_owned(), Arc::clone(&runtime));
+        let patient = asked.elapsed() < LOCK_WAIT;
+        let opening = move || Opening::open(&path, node_id, runtime, patient);
+        let opening = tokio::task::spawn_blocking(opening).await;
+        match opening.map_err(|error| RunError::Failed(error.to_string()))?? {
+            Some(opening) => return Ok(opening.into_stores()),
+            None => sleep(LOCK_PAUSE).await,
+        }
+    }
 }
 
 impl Stores {
@@ -57,16 +70,25 @@ struct Opening {
 }
 
 impl Opening {
-    fn open(path: &Path, node_id: NodeId, runtime: Arc<dyn Runtime>) -> Result<Self, RunError> {
+    /// `None` when another process has the directory open, and the caller is `patient`: that one may be about to end.
+    fn open(
+        path: &Path,
+        node_id: NodeId,
+        runtime: Arc<dyn Runtime>,
+        patient: bool,
+    ) -> Result<Option<Self>, RunError> {
         // A full disk: the reserve must be given back before anything else can be opened. A directory without one
         // is new, and must be empty when it is made a node's.
         let early = path.join(DiskGuard::RESERVE_FILE).exists().then(|| guard(path)).transpose()?;
-        let opened = Directory::open(path, node_id, Arc::new(SystemFiles), runtime, LogOptions::default())
-            .map_err(refused)?;
+        let opened =
+            match Directory::open(path, node_id, Arc::new(SystemFiles), runtime, LogOptions::default()) {
+                Err(OpenError::Locked { .. }) if patient => return Ok(None),
+                opened => opened.map_err(refused)?,
+            };
         let guard = early.map_or_else(|| guard(path), Ok)?;
         let snapshots = SledSnapshots::open(&opened.directory.snapshots()).map_err(snapshots_refused)?;
         check_snapshot(&opened, &snapshots)?;
-        Ok(Self { opened, snapshots, guard })
+        Ok(Some(Self { opened, snapshots, guard }))
     }
 
     fn into_stores(self) -> Stores {
@@ -128,7 +150,7 @@ fn check_snapshot(opened: &Opened, snapshots: &SledSnapshots) -> Result<(), RunE
 /// Looks at the free space until it is dropped.
 async fn watch_space(mut guard: DiskGuard, level: Arc<AtomicU8>) {
     loop {
-        tokio::time::sleep(LOOK_AT_SPACE).await;
+        sleep(LOOK_AT_SPACE).await;
         let looked = tokio::task::spawn_blocking(move || {
             let sampled = guard.sample();
             (guard, sampled)

@@ -147,7 +147,7 @@ impl Liveness {
 
     /// Ends its tasks: nothing is reported or decided any more.
     pub fn stop(&self) {
-        self.shell.stop.cancel();
+        self.shell.stop();
     }
 
     /// A broker was heard on a connection (oneway requests too).

@@ -4,11 +4,12 @@ use super::core::{Core, Leader};
 use super::notices::{MinBrokerIdNotice, Notices};
 use super::report::{Message, Reply};
 use super::{ClosedBy, LivenessOptions, SessionId};
+use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use raft::{Node, NodeId, PeerMessages};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use storage::route_info::BrokerKey;
 use storage::runtime::Runtime;
 use tokio::sync::{Notify, mpsc, watch};
@@ -18,7 +19,8 @@ use tokio_util::sync::CancellationToken;
 /// What all handles and tasks share.
 pub(super) struct Shell {
     core: Mutex<Core>,
-    node: OnceLock<Node>,
+    /// Let go of when it stops: the node holds this, to hand it messages.
+    node: ArcSwapOption<Node>,
     pub(super) node_id: NodeId,
     pub(super) runtime: Arc<dyn Runtime>,
     pub(super) decider: Notify,
@@ -40,7 +42,7 @@ impl Shell {
         let core = Core::new(options, runtime.random_u64(), Instant::now());
         Self {
             core: Mutex::new(core),
-            node: OnceLock::new(),
+            node: ArcSwapOption::empty(),
             node_id: options.node_id,
             runtime,
             decider: Notify::new(),
@@ -54,7 +56,13 @@ impl Shell {
 
     /// Sets the node; `false` when it was set before.
     pub(super) fn set_node(&self, node: Node) -> bool {
-        self.node.set(node).is_ok()
+        self.node.compare_and_swap(&None::<Arc<Node>>, Some(Arc::new(node))).is_none()
+    }
+
+    /// Ends the tasks and lets go of the node.
+    pub(super) fn stop(&self) {
+        self.stop.cancel();
+        self.node.store(None);
     }
 
     /// Runs `act` on the locked core at this moment, then wakes whom it wants woken.
@@ -77,8 +85,9 @@ impl Shell {
     /// under the lock: see [`Leader`].
     pub(super) fn with_leader<R>(&self, act: impl FnOnce(&mut Core, Instant, Option<&Leader<'_>>) -> R) -> R {
         self.with(|core, now| {
+            let node = self.node.load();
             let Some((node, term)) =
-                self.node.get().and_then(|node| Some((node, node.is_leader_with_lease()?)))
+                node.as_deref().and_then(|node| Some((node, node.is_leader_with_lease()?)))
             else {
                 return act(core, now, None);
             };
@@ -91,7 +100,7 @@ impl Shell {
 
     /// A connection is over. What its brokers' registrations were is looked up in this node's table.
     pub(super) fn closed(&self, session: SessionId, by: ClosedBy) {
-        let table = self.node.get().map(Node::table);
+        let table = self.node.load().as_deref().map(Node::table);
         let incarnation = |broker: &BrokerKey| Some(table.as_ref()?.live(broker)?.incarnation);
         self.with(|core, now| core.closed(now, session, by, &incarnation));
     }

@@ -160,7 +160,7 @@ impl Service {
         self.readiness.watch()
     }
 
-    /// From now on look-ups are answered "not ready": the node stops.
+    /// From now on look-ups are answered "not ready" and writes are refused: the node stops.
     pub fn stop(&self) {
         self.readiness.stop();
     }
@@ -200,6 +200,9 @@ impl Service {
                 let deadline = Instant::now() + self.options.request_deadline;
                 let read = Arc::clone(self).read_later(command, mode, options, deadline);
                 Progress::Beside(Box::pin(read))
+            }
+            Plan::Propose(..) | Plan::Register if self.readiness.is_stopping() => {
+                Progress::Answered(Reply::error("the node is stopping"))
             }
             Plan::Propose(change, after) => {
                 let deadline = Instant::now() + self.options.request_deadline;

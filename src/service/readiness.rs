@@ -73,8 +73,12 @@ impl Readiness {
         self.set(Ready::No);
     }
 
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
     fn set(&self, ready: Ready) {
-        let ready = if self.stopping.load(Ordering::Relaxed) { Ready::No } else { ready };
+        let ready = if self.is_stopping() { Ready::No } else { ready };
         self.may_read.store(ready != Ready::No, Ordering::Relaxed);
         self.now.send_if_modified(|now| std::mem::replace(now, ready) != ready);
     }

@@ -3,9 +3,11 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
 
 /// A connection, whatever carries it.
 pub trait PeerStream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
@@ -39,14 +41,22 @@ const USER_TIMEOUT: Duration = Duration::from_secs(4);
 /// Connections over TCP.
 #[derive(Debug)]
 pub struct TcpPeers {
-    listener: TcpListener,
+    /// Taken away when it is closed.
+    listener: Mutex<Option<Arc<TcpListener>>>,
+    closed: CancellationToken,
 }
 
 impl TcpPeers {
     /// Takes connections from a port that already listens.
     #[must_use]
     pub fn new(listener: TcpListener) -> Self {
-        Self { listener }
+        Self { listener: Mutex::new(Some(Arc::new(listener))), closed: CancellationToken::new() }
+    }
+
+    /// Gives the port free, whoever still holds the node.
+    pub fn close(&self) {
+        self.closed.cancel();
+        self.listener.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 
@@ -62,7 +72,12 @@ impl PeerNetwork for TcpPeers {
 
     fn accept(&self) -> NetworkFuture<'_, (BoxedStream, String)> {
         Box::pin(async move {
-            let (stream, from) = self.listener.accept().await?;
+            let listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let listener = listener.ok_or_else(|| io::Error::other("the peer port is closed"))?;
+            let (stream, from) = tokio::select! {
+                accepted = listener.accept() => accepted?,
+                () = self.closed.cancelled() => return Err(io::Error::other("the peer port is closed")),
+            };
             prepare(&stream)?;
             let stream: BoxedStream = Box::new(stream);
             Ok((stream, from.to_string()))

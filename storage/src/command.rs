@@ -290,3 +290,45 @@ pub struct UpdateSettings {
     /// Java property names and texts, as sent, black-listed and node settings already taken out.
     pub properties: Vec<(Name, Name)>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn removal(broker: &str, address: &str) -> Change {
+        let removal = Removal {
+            cluster: "c".into(),
+            broker: broker.into(),
+            address: address.into(),
+            incarnation: None,
+            cause: Cause::Asked,
+        };
+        Change::RemoveBrokers(RemoveBrokers { brokers: vec![removal], decided_in_term: None })
+    }
+
+    #[test]
+    fn changes_meet_by_name_or_address() {
+        let permission = |broker: &str| {
+            Change::SetWritePermission(SetWritePermission { broker: broker.into(), writable: true })
+        };
+        let put = Change::PutKv(PutKv { namespace: "n".into(), key: "k".into(), value: None });
+        let settings = Change::UpdateSettings(UpdateSettings { properties: vec![] });
+        let meet = |a: &Change, b: &Change| {
+            assert_eq!(a.may_interact(b), b.may_interact(a));
+            a.may_interact(b)
+        };
+        assert!(meet(&removal("b", "a"), &permission("b")));
+        assert!(meet(&removal("b", "a"), &removal("x", "a")));
+        assert!(!meet(&removal("b", "a"), &removal("x", "y")));
+        assert!(!meet(&permission("b"), &permission("x")));
+        assert!(meet(&settings, &removal("b", "a")) && meet(&settings, &settings));
+        assert!(!meet(&settings, &put) && meet(&put, &put));
+    }
+
+    #[test]
+    fn the_origin_does_not_count() {
+        let at =
+            |unix_ms| Command { origin: Origin { unix_ms, ..Origin::default() }, change: removal("b", "a") };
+        assert!(at(1).same_change(&at(2)) && at(1) != at(2));
+    }
+}

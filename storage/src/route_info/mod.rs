@@ -7,7 +7,7 @@
 //! Each kind of change has one pure function that says what it would do; apply carries that out, and
 //! [`RouteInfo::check_registration`] and [`RouteInfo::prepare`] ask the same function.
 //!
-//! - `register`, `difference`: registrations, whole or as the difference to the table;
+//! - `plan`, `register`, `difference`, `notices`: registrations, whole or as the difference to the table;
 //! - `remove`: brokers that leave, one or hundreds at once;
 //! - `topics`, `permissions`, `kv`: the other changes;
 //! - `audit`: the history; `invariants`: what holds in every state;
@@ -20,7 +20,9 @@ mod hash;
 mod invariants;
 mod kv;
 mod load;
+mod notices;
 mod permissions;
+mod plan;
 mod prepare;
 mod register;
 mod remove;

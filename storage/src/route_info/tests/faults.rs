@@ -3,6 +3,7 @@
 use super::world::{Reg, TWO, World, asked, key, removal};
 use crate::command::{Cause, Removal, RemoveBrokers};
 use crate::outcome::{ConflictKind, Event, Outcome, RemovedBy};
+use crate::route_info::Prepared;
 use crate::{Change, Position};
 
 const EXPIRED: Cause = Cause::Expired { silence_ms: 120_001 };
@@ -67,6 +68,24 @@ fn a_late_unregister_does_not_remove_the_successor() {
     assert!(w.events.iter().any(replaced));
     assert_eq!(w.unreg("c", "b", "old"), Outcome::Removed { count: 0 });
     assert_eq!(w.ids("b"), "0=new");
+}
+
+#[test]
+fn the_leader_names_the_incarnation_of_what_was_asked() {
+    let mut w = World::default();
+    w.reg(Reg::new("c", "b", 0, "a").topics(TWO));
+    let Change::RemoveBrokers(mut both) = asked("wrong", "b", "a") else { panic!("a removal") };
+    both.brokers.push(Removal { address: "nobody".into(), ..both.brokers[0].clone() });
+    let Prepared::Propose(command) = w.table.prepare(super::world::command(Change::RemoveBrokers(both)))
+    else {
+        panic!("there is one to remove")
+    };
+    let Change::RemoveBrokers(prepared) = &command.change else { panic!("a removal") };
+    assert_eq!(prepared.brokers.len(), 1, "who is not there is left out");
+    assert_eq!(prepared.brokers[0].incarnation, w.incarnation("c", "a"));
+    // The broker registers anew before the removal is applied: it stays.
+    w.reg(Reg::new("c", "b", 0, "a").topics(TWO).version(2));
+    assert_eq!(w.run(command.change), Outcome::Removed { count: 0 });
 }
 
 #[test]

@@ -141,7 +141,7 @@ impl MarkerFile {
     /// Changes it. Durable when this returns; blocks for two syncs unless nothing changed.
     ///
     /// # Errors
-    /// The disk fails; then the old marker holds.
+    /// `StorageFull`: the old marker holds. Anything else: the disk fails, and either may hold.
     pub fn update(&self, change: impl FnOnce(&mut Marker)) -> io::Result<()> {
         let _replacing = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.get();
@@ -193,8 +193,9 @@ fn replace(files: &dyn Files, dir: &Path, marker: &Marker) -> io::Result<()> {
     let file = files.create(&temporary)?;
     file.write_at(&marker.encode()?, 0)?;
     file.sync()?;
-    files.rename(&temporary, &path)?;
-    files.sync_dir(dir)
+    // From here on nobody knows which of the two is there after a crash; a full disk is no excuse any more.
+    let replaced = files.rename(&temporary, &path).and_then(|()| files.sync_dir(dir));
+    replaced.map_err(|e| io::Error::other(format!("the marker was not replaced for certain: {e}")))
 }
 
 /// Whether a file of a data directory may be there before the marker is.

@@ -122,15 +122,18 @@ impl Run {
     }
 
     /// Does what it can until the power goes.
-    fn play(&mut self, files: &MemoryFiles, actions: &[Action]) {
-        let Ok(mut opened) = open(files) else { return };
+    fn play(&mut self, files: &MemoryFiles, actions: &[Action]) -> Result<(), TestCaseError> {
+        let Ok(mut opened) = open(files) else { return Ok(()) };
         for (term, action) in (1..).zip(actions) {
             if matches!(action, Action::Reopen) {
                 drop(opened);
-                match open(files) {
-                    Ok(again) => opened = again,
-                    Err(_) => return,
-                }
+                let Ok(again) = open(files) else { return Ok(()) };
+                opened = again;
+                // After a failed write this may be an earlier state than the last.
+                let found = Model::of(&*opened.log);
+                self.check(&found)?;
+                self.states.push(found);
+                self.acknowledged.store(self.states.len() - 1, Ordering::Relaxed);
                 continue;
             }
             self.act(&*opened.log, term, action);
@@ -139,6 +142,7 @@ impl Run {
             }
         }
         opened.log.step();
+        Ok(())
     }
 
     fn act(&mut self, log: &dyn Log, term: u64, action: &Action) {
@@ -212,7 +216,7 @@ fn survives(actions: &[Action], at: u64, seed: u64, kill: bool) -> Result<(), Te
     let files = MemoryFiles::new();
     files.fail_at(at, Fault::PowerOff);
     let mut run = Run::new();
-    run.play(&files, actions);
+    run.play(&files, actions)?;
     if kill {
         files.kill();
     } else {
@@ -240,7 +244,7 @@ proptest! {
     #[test]
     fn what_was_acknowledged_survives_a_power_cut_at_every_operation(actions in actions(), seed: u64) {
         let files = MemoryFiles::new();
-        Run::new().play(&files, &actions);
+        Run::new().play(&files, &actions)?;
         for at in 1..=files.operations() + 1 {
             survives(&actions, at, seed.wrapping_add(at), false)
                 .map_err(|e| TestCaseError::fail(format!("power cut at operation {at}: {e}")))?;
@@ -250,12 +254,17 @@ proptest! {
     #[test]
     fn what_was_written_survives_a_kill_at_every_operation(actions in actions(), seed: u64) {
         let files = MemoryFiles::new();
-        Run::new().play(&files, &actions);
+        Run::new().play(&files, &actions)?;
         for at in 1..=files.operations() + 1 {
             survives(&actions, at, seed.wrapping_add(at), true)
                 .map_err(|e| TestCaseError::fail(format!("killed at operation {at}: {e}")))?;
         }
     }
+
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_full_disk_or_a_failing_one_loses_nothing(actions in actions(), at in 1..200_u64, full: bool) {
@@ -266,7 +275,7 @@ proptest! {
             files.fail_at(at, Fault::Error(std::io::ErrorKind::Other));
         }
         let mut run = Run::new();
-        run.play(&files, &actions);
+        run.play(&files, &actions)?;
         files.set_capacity(None);
         files.power_cut(at);
         let opened = open(&files).map_err(|e| TestCaseError::fail(format!("does not open: {e}")))?;

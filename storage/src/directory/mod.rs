@@ -13,7 +13,7 @@ mod error;
 pub use error::OpenError;
 
 use crate::files::{Files, Lock};
-use crate::log::{Cut, FileLog, LogOptions, RUNBOOK_DIRECTORY, Surroundings};
+use crate::log::{Cut, FileLog, LogOptions, LogState, Place, RUNBOOK_DIRECTORY, Surroundings};
 use crate::marker::{self, Marker, MarkerError, MarkerFile};
 use crate::runtime::Runtime;
 use std::io;
@@ -110,6 +110,41 @@ impl Directory {
     }
 }
 
+/// What a look at a directory found.
+#[derive(Debug)]
+pub struct Inspected {
+    /// What its marker says.
+    pub marker: Marker,
+    /// The ends of its log.
+    pub log: LogState,
+    /// Where a torn tail begins, which opening would cut off.
+    pub torn: Option<Place>,
+}
+
+/// Reads a data directory as opening does, and changes nothing. For a node that is stopped.
+///
+/// # Errors
+/// What [`Directory::open`] would refuse; a directory without a marker too.
+pub fn inspect(path: &Path, files: &dyn Files) -> Result<Inspected, OpenError> {
+    let bytes = MarkerFile::read(files, path).map_err(OpenError::io("read the marker of", path))?;
+    let decoded = Marker::decode(&bytes.unwrap_or_default());
+    let marker = decoded.map_err(|e| OpenError::Refused {
+        path: path.into(),
+        reason: e.to_string(),
+        advice: format!("is it the data directory of a node? (see {RUNBOOK_DIRECTORY})"),
+    })?;
+    let scan = crate::log::scan(files, &path.join(LOG_DIR), &marker, 0)?;
+    let log = LogState {
+        purged: scan.held.ends.purged,
+        last: scan.held.ends.last,
+        committed: scan.held.ends.committed,
+        vote: scan.held.ends.vote,
+        bytes: scan.held.bytes(),
+    };
+    let torn = scan.torn.is_some().then(|| scan.end_place());
+    Ok(Inspected { marker, log, torn })
+}
+
 /// The marker of a directory that is this node's; `None` if nothing is there yet.
 fn find_marker(path: &Path, node_id: u64, files: &dyn Files) -> Result<Option<Marker>, OpenError> {
     let refused = |reason: String, advice: String| OpenError::Refused { path: path.into(), reason, advice };
@@ -174,7 +209,7 @@ fn make(
         cluster_id: None,
         first_segment: 1,
         last_segment: 0,
-        synced: crate::log::Place::default(),
+        synced: Place::default(),
         snapshot: None,
         cut: None,
     };

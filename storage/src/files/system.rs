@@ -92,7 +92,8 @@ impl File for SystemFile {
         if length <= old {
             return Ok(());
         }
-        match rustix::fs::fallocate(&self.0, rustix::fs::FallocateFlags::empty(), old, length - old) {
+        let flags = rustix::fs::FallocateFlags::empty();
+        match rustix::io::retry_on_intr(|| rustix::fs::fallocate(&self.0, flags, old, length - old)) {
             Ok(()) => Ok(()),
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => self.write_zeros(old, length),
             Err(e) => Err(e.into()),

@@ -1,21 +1,19 @@
 //! The log in segment files: what callers see at once, the queue to the writer, and the thread that drives it.
 
+use super::front::{Batch, Front, Request};
 use super::held::Held;
 use super::recovery;
 use super::repair;
-use super::segment::{EntryPlace, Segment};
 use super::writer::{Operation, Surroundings, Writer, Written};
 use super::{Done, Entry, Log, LogState};
 use crate::directory::OpenError;
-use crate::files::File;
 use crate::{LogId, Vote};
-use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{JoinHandle, ThreadId};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -60,27 +58,6 @@ struct Shared {
     waiting: Condvar,
     writer: Mutex<Writer>,
     dir: PathBuf,
-}
-
-/// What callers see. Locked for moments only, never while the disk works.
-struct Front {
-    held: Held,
-    files: BTreeMap<u64, (Arc<dyn File>, u64)>,
-    queue: VecDeque<Request>,
-    /// When the requests that the writer has taken were made.
-    taken: VecDeque<Instant>,
-    sequence: u64,
-    closing: bool,
-    /// Why nothing can be written any more.
-    failed: Option<(io::ErrorKind, String)>,
-    writer_thread: Option<ThreadId>,
-}
-
-struct Request {
-    sequence: u64,
-    operation: Operation,
-    done: Done,
-    since: Instant,
 }
 
 impl FileLog {
@@ -189,17 +166,11 @@ impl Log for FileLog {
 
     fn read(&self, range: Range<u64>, max_bytes: usize) -> io::Result<Vec<Entry>> {
         let found = self.shared.lock().find(range, max_bytes)?;
-        let read = |found| match found {
-            Found::Cached(entry) => Ok(entry),
-            Found::OnDisk(place) => EntryPlace::read(&place, &self.shared.dir),
-        };
-        found.into_iter().map(read).collect()
+        found.into_iter().map(|found| found.read(&self.shared.dir)).collect()
     }
 
     fn oldest_wait(&self) -> Option<Duration> {
-        let front = self.shared.lock();
-        let oldest = front.taken.front().copied().or_else(|| Some(front.queue.front()?.since));
-        oldest.map(|since| since.elapsed())
+        self.shared.lock().oldest().map(|since| since.elapsed())
     }
 
     fn close(&self) {
@@ -226,69 +197,6 @@ impl fmt::Debug for FileLog {
     }
 }
 
-/// An entry that was asked for: itself, or where it lies.
-enum Found {
-    Cached(Entry),
-    OnDisk(EntryPlace),
-}
-
-impl Front {
-    fn new(held: Held) -> Self {
-        Self {
-            held,
-            files: BTreeMap::new(),
-            queue: VecDeque::new(),
-            taken: VecDeque::new(),
-            sequence: 0,
-            closing: false,
-            failed: None,
-            writer_thread: None,
-        }
-    }
-
-    fn open_files(&mut self, opened: Vec<Segment>) {
-        for segment in opened {
-            self.files.insert(segment.number, (segment.file, segment.salt));
-        }
-    }
-
-    fn failure(&self) -> Option<io::Error> {
-        let (kind, reason) = self.failed.as_ref()?;
-        Some(io::Error::new(*kind, format!("the log cannot be written any more: {reason}")))
-    }
-
-    fn find(&self, range: Range<u64>, max_bytes: usize) -> io::Result<Vec<Found>> {
-        let held = self.held.first_index()..self.held.next_index();
-        if range.is_empty() {
-            return Ok(Vec::new());
-        }
-        if range.start < held.start || range.end > held.end {
-            let what = format!("entries {range:?} were asked for, the log holds {held:?}");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-        }
-        let mut found = Vec::new();
-        let mut bytes = 0_usize;
-        for index in range {
-            let missing = || io::Error::other(format!("entry {index} is neither in memory nor on disk"));
-            let (slot, cached) = self.held.get(index).ok_or_else(missing)?;
-            bytes = bytes.saturating_add(slot.payload_bytes as usize);
-            if bytes > max_bytes && !found.is_empty() {
-                break;
-            }
-            if let Some(entry) = cached {
-                found.push(Found::Cached(entry.clone()));
-                continue;
-            }
-            let place = slot.place.ok_or_else(missing)?;
-            let (file, salt) = self.files.get(&place.segment).ok_or_else(missing)?;
-            let id = LogId { term: slot.term, index };
-            let (file, salt, length) = (Arc::clone(file), *salt, slot.record_bytes());
-            found.push(Found::OnDisk(EntryPlace { id, place, length, file, salt }));
-        }
-        Ok(found)
-    }
-}
-
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Front> {
         self.front.lock().unwrap_or_else(PoisonError::into_inner)
@@ -298,7 +206,7 @@ impl Shared {
     fn step(&self) -> usize {
         let mut count = 0;
         while let Ok(mut writer) = self.writer.try_lock() {
-            let batch = self.take();
+            let batch = self.lock().take();
             if batch.is_empty() {
                 break;
             }
@@ -306,13 +214,6 @@ impl Shared {
             self.run(&mut writer, batch);
         }
         count
-    }
-
-    fn take(&self) -> Batch {
-        let mut front = self.lock();
-        let requests: Vec<Request> = front.queue.drain(..).collect();
-        front.taken = requests.iter().map(|request| request.since).collect();
-        Batch { requests, committed: front.held.ends.committed, failure: front.failure() }
     }
 
     /// One batch: writes, syncs, acknowledges in order, tidies up.
@@ -383,24 +284,6 @@ impl Shared {
     fn fail(&self, e: &io::Error) {
         tracing::error!("the log cannot be written any more: {e}");
         self.lock().failed.get_or_insert_with(|| (e.kind(), e.to_string()));
-    }
-}
-
-/// What the writer takes at once.
-struct Batch {
-    requests: Vec<Request>,
-    /// Last commit known when they were taken.
-    committed: Option<LogId>,
-    failure: Option<io::Error>,
-}
-
-impl Batch {
-    fn is_empty(&self) -> bool {
-        self.requests.is_empty()
-    }
-
-    fn len(&self) -> usize {
-        self.requests.len()
     }
 }
 

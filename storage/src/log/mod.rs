@@ -7,10 +7,12 @@
 //! ```
 //!
 //! - `record`, `segment`: what the bytes are. `held`: what the log holds, in memory.
-//! - `writer`: the only one that writes; knows no thread. `file_log`: queue, thread, callbacks, reads.
+//! - `writer`: the only one that writes; knows no thread. `front`: what callers see and wait for.
+//! - `file_log`: the trait, the thread, callbacks.
 //! - `recovery`, `repair`: what survived, and the proof that nothing is missing.
 
 mod file_log;
+mod front;
 mod held;
 mod record;
 mod recovery;
@@ -19,6 +21,7 @@ mod segment;
 mod writer;
 
 pub use file_log::{FileLog, LogOptions, WriterMode};
+pub(crate) use recovery::scan;
 pub(crate) use writer::Surroundings;
 
 use crate::{LogId, Vote};

@@ -10,8 +10,9 @@ use crate::marker::MarkerFile;
 use std::io;
 use std::path::Path;
 
-/// So many copies of one torn tail are kept at most; a crash while it is cut off makes a second.
-const COPIES_MAX: u32 = 8;
+/// So many copies of torn tails are kept at most.
+const COPIES_MAX: usize = 16;
+const COPY_PREFIX: &str = "cut-";
 
 /// Cuts a torn tail off: copied aside, noted in the marker, then overwritten with zeros; each step synced.
 /// Repeating it after a crash at any point is safe.
@@ -44,19 +45,22 @@ pub(crate) fn cut_tail(
     cut.map_err(OpenError::io("cut the torn tail off", &segment.path))
 }
 
+/// Copies a torn tail to a file of its own and gives its name. A crash while it is cut off makes a second copy, of
+/// what is left; the oldest copies of all go when there are many.
 fn copy_aside(files: &dyn Files, dir: &Path, (segment, end): (u64, u64), torn: &[u8]) -> io::Result<String> {
-    for number in 0..COPIES_MAX {
-        let name = format!("cut-{segment:020}-{end}-{number}");
-        let file = match files.create(&dir.join(&name)) {
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
-            file => file?,
-        };
-        file.write_at(torn, 0)?;
-        file.sync()?;
-        files.sync_dir(dir)?;
-        return Ok(name);
+    let mut copies = files.list(dir)?;
+    copies.retain(|name| name.starts_with(COPY_PREFIX));
+    let of_place = format!("{COPY_PREFIX}{segment:020}-{end:012}-");
+    let number = copies.iter().filter_map(|name| name.strip_prefix(&of_place)?.parse::<u32>().ok()).max();
+    let name = format!("{of_place}{:06}", number.map_or(0, |number| number.saturating_add(1)));
+    for oldest in copies.iter().take((copies.len() + 1).saturating_sub(COPIES_MAX)) {
+        files.remove(&dir.join(oldest))?;
     }
-    Ok(format!("cut-{segment:020}-{end}-{}", COPIES_MAX - 1))
+    let file = files.create(&dir.join(&name))?;
+    file.write_at(torn, 0)?;
+    file.sync()?;
+    files.sync_dir(dir)?;
+    Ok(name)
 }
 
 /// Makes everything that was read durable. What no claim covers is written again first: after a failed sync the

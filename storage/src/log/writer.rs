@@ -159,10 +159,13 @@ impl Writer {
         let dropped = self.drop_purged()?;
         let half_full = self.end > self.room / 2;
         if half_full && self.spares.is_empty() && !self.spare_failed {
-            // A full disk is not this log's death before it needs the space.
-            if let Err(e) = self.make_spare() {
-                tracing::warn!("no log segment could be made ahead: {e}");
-                self.spare_failed = true;
+            match self.make_spare() {
+                // A full disk is not this log's death before it needs the space.
+                Err(e) if matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
+                    tracing::warn!("no log segment could be made ahead: {e}");
+                    self.spare_failed = true;
+                }
+                made => made?,
             }
         }
         Ok(dropped)
@@ -286,9 +289,14 @@ impl Writer {
         let number = marker.get().last_segment + 1;
         let identity = Identity { number, salt: runtime.random_u64(), directory_id: self.directory_id };
         let path = dir.join(super::segment::name(number));
+        // What an attempt that failed has left behind: no marker has named it.
+        match files.remove(&path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
         let segment = match Segment::create(&**files, dir, identity, *segment_bytes) {
             Err(e) => {
-                // What was begun is in nobody's way, but it takes space, and the name is needed later.
+                // It takes space; if it cannot be removed now, it is when the next is made.
                 let _ = files.remove(&path);
                 return Err(e);
             }

@@ -1,0 +1,140 @@
+//! What callers of the log see and wait for, behind one lock.
+
+use super::held::Held;
+use super::segment::{EntryPlace, Segment};
+use super::writer::Operation;
+use super::{Done, Entry};
+use crate::LogId;
+use crate::files::File;
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::ThreadId;
+use tokio::time::Instant;
+
+/// What callers see. Locked for moments only, never while the disk works.
+pub(crate) struct Front {
+    pub(crate) held: Held,
+    pub(crate) files: BTreeMap<u64, (Arc<dyn File>, u64)>,
+    pub(crate) queue: VecDeque<Request>,
+    /// When the requests that the writer has taken were made.
+    pub(crate) taken: VecDeque<Instant>,
+    pub(crate) sequence: u64,
+    pub(crate) closing: bool,
+    /// Why nothing can be written any more.
+    pub(crate) failed: Option<(io::ErrorKind, String)>,
+    pub(crate) writer_thread: Option<ThreadId>,
+}
+
+pub(crate) struct Request {
+    pub(crate) sequence: u64,
+    pub(crate) operation: Operation,
+    pub(crate) done: Done,
+    pub(crate) since: Instant,
+}
+
+/// An entry that was asked for: itself, or where it lies.
+pub(crate) enum Found {
+    Cached(Entry),
+    OnDisk(EntryPlace),
+}
+
+impl Found {
+    /// The entry itself; reads the disk if need be.
+    pub(crate) fn read(self, dir: &Path) -> io::Result<Entry> {
+        match self {
+            Self::Cached(entry) => Ok(entry),
+            Self::OnDisk(place) => place.read(dir),
+        }
+    }
+}
+
+impl Front {
+    pub(crate) fn new(held: Held) -> Self {
+        Self {
+            held,
+            files: BTreeMap::new(),
+            queue: VecDeque::new(),
+            taken: VecDeque::new(),
+            sequence: 0,
+            closing: false,
+            failed: None,
+            writer_thread: None,
+        }
+    }
+
+    pub(crate) fn open_files(&mut self, opened: Vec<Segment>) {
+        for segment in opened {
+            self.files.insert(segment.number, (segment.file, segment.salt));
+        }
+    }
+
+    pub(crate) fn failure(&self) -> Option<io::Error> {
+        let (kind, reason) = self.failed.as_ref()?;
+        Some(io::Error::new(*kind, format!("the log cannot be written any more: {reason}")))
+    }
+
+    /// When the oldest write that is not yet durable was asked for.
+    pub(crate) fn oldest(&self) -> Option<Instant> {
+        self.taken.front().copied().or_else(|| Some(self.queue.front()?.since))
+    }
+
+    /// All that is waiting, for the writer.
+    pub(crate) fn take(&mut self) -> Batch {
+        let requests: Vec<Request> = self.queue.drain(..).collect();
+        self.taken = requests.iter().map(|request| request.since).collect();
+        Batch { requests, committed: self.held.ends.committed, failure: self.failure() }
+    }
+
+    /// The entries of a range, in memory or where they lie: a state that later calls do not change.
+    pub(crate) fn find(&self, range: Range<u64>, max_bytes: usize) -> io::Result<Vec<Found>> {
+        let held = self.held.first_index()..self.held.next_index();
+        if range.is_empty() {
+            return Ok(Vec::new());
+        }
+        if range.start < held.start || range.end > held.end {
+            let what = format!("entries {range:?} were asked for, the log holds {held:?}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        let mut found = Vec::new();
+        let mut bytes = 0_usize;
+        for index in range {
+            let missing = || io::Error::other(format!("entry {index} is neither in memory nor on disk"));
+            let (slot, cached) = self.held.get(index).ok_or_else(missing)?;
+            bytes = bytes.saturating_add(slot.payload_bytes as usize);
+            if bytes > max_bytes && !found.is_empty() {
+                break;
+            }
+            if let Some(entry) = cached {
+                found.push(Found::Cached(entry.clone()));
+                continue;
+            }
+            let place = slot.place.ok_or_else(missing)?;
+            let (file, salt) = self.files.get(&place.segment).ok_or_else(missing)?;
+            let id = LogId { term: slot.term, index };
+            let (file, salt, length) = (Arc::clone(file), *salt, slot.record_bytes());
+            found.push(Found::OnDisk(EntryPlace { id, place, length, file, salt }));
+        }
+        Ok(found)
+    }
+}
+
+/// What the writer takes at once.
+pub(crate) struct Batch {
+    pub(crate) requests: Vec<Request>,
+    /// Last commit known when they were taken.
+    pub(crate) committed: Option<LogId>,
+    pub(crate) failure: Option<io::Error>,
+}
+
+impl Batch {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.requests.len()
+    }
+}

@@ -45,3 +45,11 @@ interop: ## real brokers, Java and Go clients and mqadmin around three nodes
 .PHONY: compose-test
 compose-test: ## the image and docker-compose.yml, with a Docker daemon of their own (as root)
 	scripts/compose-test.sh
+
+.PHONY: chaos power-cut
+chaos: ## kill -9 under load, for SECONDS
+	scripts/chaos/kill-leader.sh
+	scripts/chaos/kill-random.sh --seconds $(SECONDS)
+
+power-cut: ## what log and snapshots keep when the power goes (as root)
+	scripts/power-cut.sh

@@ -88,7 +88,7 @@ healthy() {
 
 address() { echo "127.0.0.1:$((9876 + $1 - 1))"; }
 
-leader() { namesrv status --json --addr "$(address 1),$(address 2),$(address 3)" | leader_of_status; }
+leader() { namesrv status --addr "$(address 1),$(address 2),$(address 3)" | leader_in_status; }
 
 value_at() {
   local node

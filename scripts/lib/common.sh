@@ -22,6 +22,10 @@ binary() {
   export BIN
 }
 
+# Reads the table of `raft-namesrv status` and gives the number of the leader, the one of the newest term should two
+# claim to be it.
+leader_in_status() { awk '$3 == "leader" && $4 >= term { term = $4; node = $2 } END { if (!node) exit 1; print node }'; }
+
 # --- checks
 
 checks_passed=0

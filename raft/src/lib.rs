@@ -3,9 +3,33 @@
 //! The only crate that names openraft, and it does not show it: [`Node`] is the whole surface. It knows no
 //! RocketMQ: commands and outcomes are data to it.
 
+mod answers;
 pub mod api;
+mod barrier;
+mod batcher;
+mod bootstrap;
+mod change_members;
+mod config;
+mod context;
+mod core;
+mod disk_watch;
+mod forward;
+mod hash_check;
+mod leadership;
+mod log_store;
+mod machine;
+mod membership;
+mod network;
 mod node;
+mod notices;
 mod peer;
+mod published;
+mod snapshot;
+mod snapshot_driver;
+mod status;
+mod table_chunks;
+mod transfer;
+mod types;
 
 pub use api::*;
 pub use node::{Node, Parts};

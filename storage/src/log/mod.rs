@@ -138,6 +138,11 @@ pub trait Log: Send + Sync + 'static {
     /// A part of the range is not held, or the disk gives something else than was written.
     fn read(&self, range: Range<u64>, max_bytes: usize) -> io::Result<Vec<Entry>>;
 
+    /// As [`Log::read`], if all that it would give is in memory: answers without blocking, or not at all.
+    fn read_cached(&self, _range: Range<u64>, _max_bytes: usize) -> Option<Vec<Entry>> {
+        None
+    }
+
     /// How long the oldest write that is not yet durable has been waiting.
     fn oldest_wait(&self) -> Option<Duration>;
 

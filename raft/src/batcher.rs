@@ -1,0 +1,281 @@
+//! The way into the log: one task collects waiting commands into entries.
+//!
+//! - Each command keeps its own outcome, although many share an entry.
+//! - A change that is already on its way is not proposed again: who asks for it waits with the first.
+//! - A change that would change nothing is answered from the leader's table, if its lease is valid.
+//! - Whose deadline has passed is dropped before anything is appended.
+
+use crate::core::Core;
+use crate::types::{Answers, Batch, Types};
+use openraft::errors::ClientWriteError;
+use openraft::impls::OneshotResponder;
+use openraft::raft::ClientWriteResult;
+use openraft::vote::leader_id_std::CommittedLeaderId;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use storage::route_info::Prepared;
+use storage::{Command, Outcome, Position, format};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::time::Instant;
+
+/// Most commands in an entry.
+pub(crate) const BATCH_COMMANDS_MAX: usize = 512;
+/// Most bytes of commands in an entry.
+pub(crate) const BATCH_BYTES_MAX: usize = 1 << 20;
+/// A larger command is an entry of its own.
+pub(crate) const ALONE_BYTES: usize = 256 << 10;
+/// A larger command is refused.
+pub(crate) const COMMAND_BYTES_MAX: usize = 24 << 20;
+/// Commands that may wait; more wait outside.
+pub(crate) const QUEUE_MAX: usize = 65_536;
+/// Entries that may be on their way at once.
+const IN_FLIGHT_MAX: usize = 2;
+
+/// A command that waits to be proposed.
+pub(crate) struct Waiting {
+    /// The command.
+    pub(crate) command: Command,
+    /// Its size, encoded.
+    pub(crate) bytes: usize,
+    /// Hash of its change: the same change has the same.
+    pub(crate) hash: u128,
+    /// The only term in which it may be proposed.
+    pub(crate) term: Option<u64>,
+    /// It is dropped when this has passed.
+    pub(crate) deadline: Instant,
+    /// Where the answer goes.
+    pub(crate) answer: oneshot::Sender<Answered>,
+}
+
+/// What came of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Answered {
+    /// Applied, or found to change nothing.
+    Done { position: Position, outcome: Outcome },
+    /// Not appended, and will not be.
+    Refused(String),
+    /// Not appended: this node does not lead (any more, yet).
+    NotLeader,
+    /// Appended, perhaps committed.
+    Unknown(String),
+}
+
+/// Changes on their way: hash → who waits for the outcome.
+type InFlight = Arc<Mutex<HashMap<u128, Vec<oneshot::Sender<Answered>>>>>;
+
+/// Runs until the node stops or the queue ends.
+pub(crate) async fn run(core: Arc<Core>, queue: mpsc::Receiver<Waiting>) {
+    let mut batcher = Batcher {
+        slots: Arc::new(Semaphore::new(IN_FLIGHT_MAX)),
+        in_flight: InFlight::default(),
+        held: None,
+        born_in: None,
+        queue,
+        core,
+    };
+    let stop = batcher.core.context.stop.clone();
+    tokio::select! {
+        () = batcher.run() => {}
+        () = stop.cancelled() => {}
+    }
+}
+
+struct Batcher {
+    core: Arc<Core>,
+    queue: mpsc::Receiver<Waiting>,
+    /// Did not fit the last entry.
+    held: Option<Waiting>,
+    slots: Arc<Semaphore>,
+    in_flight: InFlight,
+    /// The term in which the cluster's first commands were proposed.
+    born_in: Option<u64>,
+}
+
+/// An entry in the making.
+#[derive(Default)]
+struct Draft {
+    commands: Vec<Command>,
+    hashes: Vec<u128>,
+}
+
+impl Batcher {
+    async fn run(&mut self) {
+        let mut leadership = self.core.leadership.subscribe();
+        loop {
+            let Ok(slot) = Arc::clone(&self.slots).acquire_owned().await else { return };
+            self.propose_birth().await;
+            let first = match self.held.take() {
+                Some(held) => held,
+                None => tokio::select! {
+                    waiting = self.queue.recv() => match waiting {
+                        Some(waiting) => waiting,
+                        None => return,
+                    },
+                    _ = leadership.changed() => continue,
+                },
+            };
+            let batch = self.collect(first);
+            self.propose(batch, slot).await;
+        }
+    }
+
+    /// What waits, up to one entry.
+    fn collect(&mut self, first: Waiting) -> Vec<Waiting> {
+        let mut bytes = first.bytes;
+        let mut batch = vec![first];
+        while bytes <= ALONE_BYTES.max(BATCH_BYTES_MAX) && batch.len() < BATCH_COMMANDS_MAX {
+            if batch.first().is_some_and(|w| w.bytes > ALONE_BYTES) {
+                break;
+            }
+            let Ok(next) = self.queue.try_recv() else { break };
+            if next.bytes > ALONE_BYTES || bytes + next.bytes > BATCH_BYTES_MAX {
+                self.held = Some(next);
+                break;
+            }
+            bytes += next.bytes;
+            batch.push(next);
+        }
+        batch
+    }
+
+    /// The first commands of a new cluster, once per term until one of them is applied.
+    async fn propose_birth(&mut self) {
+        let leadership = self.core.leadership();
+        let birth = &self.core.context.options.birth;
+        if !leadership.leading
+            || birth.is_empty()
+            || !self.core.published.is_fresh()
+            || self.born_in == Some(leadership.term)
+        {
+            return;
+        }
+        self.born_in = Some(leadership.term);
+        tracing::info!("the cluster begins with {} commands", birth.len());
+        match format::encode("log entry", birth) {
+            Ok(bytes) => {
+                let write = self.core.raft.write(Batch(bytes.into()));
+                if let Err(e) = write.with_leader(CommittedLeaderId::new(leadership.term)).await {
+                    tracing::error!("the cluster's first commands are not proposed: {e}");
+                }
+            }
+            Err(e) => tracing::error!("the cluster's first commands cannot be encoded: {e}"),
+        }
+    }
+
+    async fn propose(&mut self, batch: Vec<Waiting>, slot: OwnedSemaphorePermit) {
+        let leadership = self.core.leadership();
+        let handed_over = self.core.handed_over.load(std::sync::atomic::Ordering::Acquire);
+        if !leadership.leading || handed_over == leadership.term {
+            batch.into_iter().for_each(|waiting| respond(waiting.answer, Answered::NotLeader));
+            return;
+        }
+        if let Some(reason) = self.core.refuses_appends() {
+            batch.into_iter().for_each(|waiting| respond(waiting.answer, Answered::Refused(reason.clone())));
+            return;
+        }
+        let draft = self.draft(batch, leadership.term);
+        if draft.commands.is_empty() {
+            return;
+        }
+        let encoded = format::encode("log entry", &draft.commands);
+        let bytes = match encoded {
+            Ok(bytes) => bytes,
+            Err(e) => return self.finish(&draft.hashes, &Answered::Refused(e.to_string())),
+        };
+        let (responder, done) = OneshotResponder::new_pair();
+        let write = self.core.raft.write(Batch(bytes.into())).responder(responder);
+        // Only in the term that the draft was made for: what it was checked against may differ in another.
+        if let Err(e) = write.with_leader(CommittedLeaderId::new(leadership.term)).await {
+            return self.finish(&draft.hashes, &Answered::Refused(e.to_string()));
+        }
+        let in_flight = Arc::clone(&self.in_flight);
+        self.core.context.tasks.spawn(async move {
+            let answers = answers(done.await.ok(), draft.hashes.len());
+            finish(&in_flight, draft.hashes.iter().copied().zip(answers));
+            drop(slot);
+        });
+    }
+
+    /// Sorts out what need not, or must not, go into the entry.
+    fn draft(&self, batch: Vec<Waiting>, term: u64) -> Draft {
+        let table = self.core.published.table();
+        let now = Instant::now();
+        let mut draft = Draft::default();
+        let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        for waiting in batch {
+            if waiting.deadline <= now {
+                respond(waiting.answer, Answered::Refused("its time was over before it was proposed".into()));
+                continue;
+            }
+            if waiting.term.is_some_and(|only| only != term) {
+                respond(waiting.answer, Answered::Refused(format!("decided in another term than {term}")));
+                continue;
+            }
+            if let Some(others) = in_flight.get_mut(&waiting.hash) {
+                others.push(waiting.answer);
+                continue;
+            }
+            match table.prepare(waiting.command) {
+                Prepared::Propose(command) => {
+                    draft.commands.push(*command);
+                    draft.hashes.push(waiting.hash);
+                    in_flight.insert(waiting.hash, vec![waiting.answer]);
+                }
+                Prepared::Done(outcome) => {
+                    // Without a lease another leader may have changed what this table says.
+                    let answered = if self.core.lease() == Some(term) {
+                        let index = table.revision().map_or(0, |id| id.index);
+                        Answered::Done { position: Position { index, number: 0 }, outcome }
+                    } else {
+                        Answered::NotLeader
+                    };
+                    respond(waiting.answer, answered);
+                }
+            }
+        }
+        draft
+    }
+
+    fn finish(&self, hashes: &[u128], answered: &Answered) {
+        finish(&self.in_flight, hashes.iter().map(|hash| (*hash, answered.clone())));
+    }
+}
+
+fn respond(answer: oneshot::Sender<Answered>, answered: Answered) {
+    // Who asked may have given up.
+    let _ = answer.send(answered);
+}
+
+fn finish(in_flight: &InFlight, answers: impl Iterator<Item = (u128, Answered)>) {
+    let mut in_flight = in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+    for (hash, answered) in answers {
+        for answer in in_flight.remove(&hash).unwrap_or_default() {
+            respond(answer, answered.clone());
+        }
+    }
+}
+
+/// One answer per command of an entry.
+fn answers(result: Option<ClientWriteResult<Types>>, commands: usize) -> Vec<Answered> {
+    let same = match result {
+        Some(Ok(response)) => {
+            let index = response.log_id.index();
+            let Answers(outcomes) = response.data;
+            let answers: Vec<Answered> = (0..)
+                .zip(outcomes)
+                .map(|(number, outcome)| Answered::Done { position: Position { index, number }, outcome })
+                .collect();
+            if answers.len() == commands {
+                return answers;
+            }
+            Answered::Unknown(format!("{} outcomes for {commands} commands", answers.len()))
+        }
+        Some(Err(ClientWriteError::ForwardToLeader(_))) => Answered::NotLeader,
+        Some(Err(ClientWriteError::LogEntryDiscarded(_))) => {
+            Answered::Unknown("leadership changed while it was under way".into())
+        }
+        Some(Err(other)) => Answered::Refused(other.to_string()),
+        None => Answered::Unknown("the node stopped while it was under way".into()),
+    };
+    vec![same; commands]
+}

@@ -1,0 +1,131 @@
+//! Follows Raft: who leads, who the members are, whether this node has recovered, whether the core lives.
+
+use crate::api::{Leadership, Standing};
+use crate::context::Members;
+use crate::core::Core;
+use openraft::ServerState;
+use openraft::async_runtime::watch::WatchReceiver;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Runs until the node stops.
+pub(crate) async fn run(core: Arc<Core>) {
+    let mut server = core.raft.server_metrics();
+    let mut applied = core.published.watch_applied();
+    let mut recovery = core.recovery.subscribe();
+    loop {
+        let settled = core.observe();
+        tokio::select! {
+            changed = server.changed() => if changed.is_err() { return },
+            changed = applied.changed(), if !settled => if changed.is_err() { return },
+            changed = recovery.changed() => if changed.is_err() { return },
+            () = core.context.stop.cancelled() => return,
+        }
+    }
+}
+
+/// Waits until Raft's core dies, and says why.
+pub(crate) async fn watch_core(core: Arc<Core>) {
+    let mut metrics = core.raft.metrics();
+    loop {
+        let died = metrics.borrow_and_update().running_state.clone().err();
+        if let Some(fatal) = died {
+            if !core.stopping.load(Ordering::Acquire) {
+                core.die(format!("the Raft core has died: {fatal}"));
+            }
+            return;
+        }
+        tokio::select! {
+            changed = metrics.changed() => if changed.is_err() {
+                if !core.stopping.load(Ordering::Acquire) {
+                    core.die("the Raft core has died".into());
+                }
+                return;
+            },
+            () = core.context.stop.cancelled() => return,
+        }
+    }
+}
+
+impl Core {
+    /// The process must exit.
+    pub(crate) fn die(&self, why: String) {
+        tracing::error!("{why}");
+        self.death.send_if_modified(|death| {
+            let first = death.is_none();
+            if first {
+                *death = Some(why);
+            }
+            first
+        });
+    }
+
+    /// Takes over what Raft says now. Gives whether only Raft itself can change the picture.
+    fn observe(&self) -> bool {
+        let server = self.raft.server_metrics().borrow_watched().clone();
+        self.observe_members(Members {
+            effective: server.membership_config,
+            committed: server.committed_membership_config,
+        });
+        let term = server.vote.leader_id.term;
+        let leads = server.state == ServerState::Leader;
+        let applied = self.published.applied();
+        let leading = leads && applied.is_some_and(|id| id.term == term);
+        let now = Leadership { term, leader: server.current_leader, leading };
+        let changed = self.leadership.send_if_modified(|leadership| {
+            let changed = *leadership != now;
+            *leadership = now;
+            changed
+        });
+        if changed {
+            tracing::info!(
+                "term {term}, leader {:?}{}",
+                now.leader,
+                if leading { " (this node)" } else { "" }
+            );
+        }
+        if !self.recovered.load(Ordering::Acquire) {
+            let target = *self.recovery.borrow();
+            let reached = target.is_some_and(|index| applied.is_some_and(|id| id.index >= index));
+            if leading || reached {
+                self.published.end_replay();
+                self.recovered.store(true, Ordering::Release);
+                tracing::info!("recovered: applied what was committed, up to {applied:?}");
+            }
+        }
+        (!leads || leading) && self.recovered.load(Ordering::Acquire)
+    }
+
+    fn observe_members(&self, members: Members) {
+        let before = self.context.members.load();
+        if before.effective == members.effective && before.committed == members.committed {
+            return;
+        }
+        let me = self.id();
+        let was = before.committed.get_node(&me).is_some();
+        let is = members.committed.get_node(&me).is_some() || members.effective.get_node(&me).is_some();
+        self.context.members.store(Arc::new(members));
+        self.peers.forget_strangers();
+        if was && !is {
+            tracing::warn!("node {me} was removed from the cluster");
+            self.context.removed.store(true, Ordering::Release);
+        } else if is && !was {
+            self.context.removed.store(false, Ordering::Release);
+        }
+    }
+
+    /// Whether this node may answer look-ups.
+    pub(crate) fn standing(&self) -> Standing {
+        if self.stopping.load(Ordering::Acquire) {
+            Standing::Stopping
+        } else if self.context.removed.load(Ordering::Acquire) {
+            Standing::Removed
+        } else if !self.is_initialized() {
+            Standing::Waiting
+        } else if self.recovered.load(Ordering::Acquire) {
+            Standing::Recovered
+        } else {
+            Standing::Recovering
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! An open connection to a peer: requests go out, replies come back by number.
+
+use super::frame::{self, FRAME_BYTES_MAX, Frame, HEADER_BYTES, Kind};
+use super::handshake::Facts;
+use super::message::{self, Reply, Request};
+use super::stream::BoxedStream;
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Frames that wait to be written on one connection.
+const OUT_FRAMES_MAX: usize = 256;
+/// A write that makes no progress for so long ends the connection.
+pub(crate) const WRITE_STALL: Duration = Duration::from_secs(5);
+/// Small frames are written together up to this many bytes.
+const COALESCE_BYTES: usize = 64 << 10;
+
+/// Why a call has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum CallError {
+    /// Nothing was sent: certainly not done.
+    #[error("not reached: {0}")]
+    NotSent(String),
+    /// Sent, but no answer: perhaps done.
+    #[error("no answer: {0}")]
+    NoAnswer(String),
+}
+
+/// How long a call may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Limit {
+    /// Until then.
+    Deadline(Instant),
+    /// As long as bytes move, or the peer says that it works on it.
+    Progress(Duration),
+}
+
+/// An open connection. Dropping the last handle closes it.
+pub(crate) struct Connection {
+    out: mpsc::Sender<Frame>,
+    shared: Arc<Shared>,
+    next: AtomicU64,
+    /// What the peer said of itself.
+    pub(crate) facts: Facts,
+}
+
+struct Shared {
+    pending: Mutex<HashMap<u64, oneshot::Sender<Vec<u8>>>>,
+    opened: Instant,
+    /// Milliseconds after `opened` when bytes last moved, either way.
+    moved_ms: AtomicU64,
+    /// Milliseconds after `opened` when bytes last came in.
+    received_ms: AtomicU64,
+    closed: CancellationToken,
+}
+
+impl Shared {
+    fn moved(&self) {
+        self.moved_ms.store(self.now_ms(), Ordering::Relaxed);
+    }
+
+    fn received(&self) {
+        self.received_ms.store(self.now_ms(), Ordering::Relaxed);
+        self.moved();
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn at(&self, ms: &AtomicU64) -> Instant {
+        self.opened + Duration::from_millis(ms.load(Ordering::Relaxed))
+    }
+
+    fn pending(&self) -> std::sync::MutexGuard<'_, HashMap<u64, oneshot::Sender<Vec<u8>>>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A question that was sent. Dropped, it is forgotten.
+pub(crate) struct Asked<'a> {
+    connection: &'a Connection,
+    number: u64,
+    answer: oneshot::Receiver<Vec<u8>>,
+    limit: Limit,
+    at: Instant,
+}
+
+impl Asked<'_> {
+    /// Waits for the answer. When it does not come in time and nothing else came for `stall`, the connection is
+    /// given up.
+    pub(crate) async fn answer(mut self, stall: Duration) -> Result<Reply, CallError> {
+        let connection = self.connection;
+        let shared = &connection.shared;
+        tokio::select! {
+            bytes = &mut self.answer => {
+                let bytes = bytes.map_err(|_| CallError::NoAnswer("the connection broke".into()))?;
+                message::decode_reply(&bytes).map_err(|e| CallError::NoAnswer(e.to_string()))
+            }
+            () = shared.closed.cancelled() => Err(CallError::NoAnswer("the connection broke".into())),
+            () = connection.expired(self.limit, self.at) => {
+                if shared.at(&shared.received_ms).elapsed() >= stall {
+                    connection.close();
+                }
+                Err(CallError::NoAnswer("not in time".into()))
+            }
+        }
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.connection.shared.pending().remove(&self.number);
+    }
+}
+
+impl Connection {
+    /// Takes over a stream after its handshake.
+    pub(crate) fn new(
+        stream: BoxedStream,
+        facts: Facts,
+        tasks: &TaskTracker,
+        stop: &CancellationToken,
+    ) -> Self {
+        let (reader, writer) = tokio::io::split(stream);
+        let (out, frames) = mpsc::channel(OUT_FRAMES_MAX);
+        let shared = Arc::new(Shared {
+            pending: Mutex::default(),
+            opened: Instant::now(),
+            moved_ms: AtomicU64::new(0),
+            received_ms: AtomicU64::new(0),
+            closed: stop.child_token(),
+        });
+        let for_writer = Arc::clone(&shared);
+        tasks.spawn(async move {
+            let moved = || for_writer.moved();
+            tokio::select! {
+                () = for_writer.closed.cancelled() => {}
+                _ = write_frames(writer, frames, moved) => {}
+            }
+            for_writer.closed.cancel();
+        });
+        let for_reader = Arc::clone(&shared);
+        tasks.spawn(async move {
+            tokio::select! {
+                () = for_reader.closed.cancelled() => {}
+                _ = read_replies(reader, &for_reader) => {}
+            }
+            for_reader.closed.cancel();
+            for_reader.pending().clear();
+        });
+        Self { out, shared, next: AtomicU64::new(0), facts }
+    }
+
+    /// Whether it can still be used.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.shared.closed.is_cancelled()
+    }
+
+    /// Ends it; calls under way get no answer.
+    pub(crate) fn close(&self) {
+        self.shared.closed.cancel();
+    }
+
+    /// Sends a question. What is asked in turn is sent in turn.
+    pub(crate) async fn ask(&self, request: &Request, limit: Limit) -> Result<Asked<'_>, CallError> {
+        let body = message::encode_request(request).map_err(|e| CallError::NotSent(e.to_string()))?;
+        if HEADER_BYTES + body.len() > FRAME_BYTES_MAX {
+            return Err(CallError::NotSent(format!("{} bytes are too many", body.len())));
+        }
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let (tx, answer) = oneshot::channel();
+        self.shared.pending().insert(number, tx);
+        let asked = Asked { connection: self, number, answer, limit, at: Instant::now() };
+        let frame = Frame { kind: Kind::Request, number, body };
+        tokio::select! {
+            sent = self.out.send(frame) => {
+                sent.map_err(|_| CallError::NotSent("the connection broke".into()))?;
+            }
+            () = self.expired(limit, asked.at) => {
+                return Err(CallError::NotSent("the connection is busy".into()));
+            }
+        }
+        Ok(asked)
+    }
+
+    async fn expired(&self, limit: Limit, asked_at: Instant) {
+        match limit {
+            Limit::Deadline(deadline) => sleep_until(deadline).await,
+            Limit::Progress(pause) => loop {
+                let last = self.shared.at(&self.shared.moved_ms).max(asked_at);
+                if last.elapsed() >= pause {
+                    return;
+                }
+                sleep_until(last + pause).await;
+            },
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Writes frames as they come, small ones together.
+pub(crate) async fn write_frames<W: AsyncWrite + Unpin>(
+    mut writer: W,
+    mut frames: mpsc::Receiver<Frame>,
+    moved: impl Fn(),
+) -> io::Result<()> {
+    let mut buffer = Vec::new();
+    while let Some(first) = frames.recv().await {
+        buffer.clear();
+        first.write_to(&mut buffer)?;
+        while buffer.len() < COALESCE_BYTES
+            && let Ok(next) = frames.try_recv()
+        {
+            next.write_to(&mut buffer)?;
+        }
+        frame::write(&mut writer, &buffer, WRITE_STALL, &moved).await?;
+        if buffer.capacity() > 4 * COALESCE_BYTES {
+            buffer = Vec::new();
+        }
+    }
+    Ok(())
+}
+
+async fn read_replies<R: AsyncRead + Unpin>(reader: R, shared: &Shared) -> io::Result<()> {
+    let mut reader = tokio::io::BufReader::new(reader);
+    loop {
+        let bytes = frame::read(&mut reader, FRAME_BYTES_MAX, || shared.received()).await?;
+        let frame = Frame::parse(&bytes)?;
+        if frame.kind == Kind::Reply
+            && let Some(asked) = shared.pending().remove(&frame.number)
+        {
+            // The caller may just have given up.
+            let _ = asked.send(frame.body);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+use super::*;
+use proptest::prelude::*;
+
+fn facts(node_id: u64) -> Facts {
+    Facts {
+        cluster_id: Some(7),
+        node_id,
+        directory_id: u128::from(node_id) * 100,
+        capabilities: CAPABILITIES,
+        vote: Some(Vote { term: 2, node: 1, committed: true }),
+        last: Some(LogId { term: 2, index: 9 }),
+        members_at: Some(LogId { term: 1, index: 0 }),
+        log_was_cut: false,
+    }
+}
+
+fn caller(secret: &[u8]) -> Caller<'_> {
+    Caller {
+        secret,
+        lane: Lane::Append,
+        target: 2,
+        target_directory: Some(200),
+        facts: facts(1),
+        nonce: [1, 2, 3, 4],
+    }
+}
+
+#[tokio::test]
+async fn both_learn_who_the_other_is() {
+    let (mut a, mut b) = tokio::io::duplex(4096);
+    let client = call(&mut a, caller(b"s"));
+    let server = answer(&mut b, b"s", [9; 4], |hello| {
+        assert_eq!((hello.target, hello.target_directory, hello.lane), (2, Some(200), Lane::Append));
+        (facts(2), None)
+    });
+    let (client, server) = tokio::join!(client, server);
+    assert_eq!(client.unwrap(), facts(2));
+    assert_eq!(server.unwrap().facts, facts(1));
+}
+
+#[tokio::test]
+async fn a_stranger_learns_nothing() {
+    let (mut a, mut b) = tokio::io::duplex(4096);
+    let client = call(&mut a, caller(b"guess"));
+    let server = async move {
+        let result = answer(&mut b, b"s", [9; 4], |_| unreachable!("a stranger is not judged")).await;
+        drop(b);
+        result
+    };
+    let (client, server) = tokio::join!(client, server);
+    assert!(matches!(server, Err(HandshakeError::Secret)), "{server:?}");
+    assert!(client.unwrap_err().to_string().contains("is the peer secret the same"));
+}
+
+#[tokio::test]
+async fn a_refusal_arrives() {
+    let (mut a, mut b) = tokio::io::duplex(4096);
+    let client = call(&mut a, caller(b"s"));
+    let server = answer(&mut b, b"s", [9; 4], |_| (facts(2), Some(Refusal::CallerRemoved)));
+    let (client, server) = tokio::join!(client, server);
+    assert!(matches!(client, Err(HandshakeError::Refused(Refusal::CallerRemoved, _))), "{client:?}");
+    assert!(matches!(server, Err(HandshakeError::Refused(Refusal::CallerRemoved, _))));
+}
+
+#[test]
+fn bytes_of_the_handshake_stay_what_they_are() {
+    let challenge = Challenge { magic: MAGIC, protocol: PROTOCOL, nonce: [1, 2, 3, 4] };
+    assert_eq!(encode("challenge", &challenge).unwrap(), [1, 82, 78, 83, 80, 1, 1, 2, 3, 4]);
+    let hello = Hello {
+        protocol: PROTOCOL,
+        lane: Lane::Message(3),
+        target: 2,
+        target_directory: Some(200),
+        facts: facts(1),
+        nonce: [1, 2, 3, 4],
+    };
+    assert_eq!(
+        encode("hello", &hello).unwrap(),
+        [1, 1, 4, 3, 2, 1, 200, 1, 7, 1, 100, 0, 1, 2, 1, 1, 1, 2, 9, 1, 1, 0, 0, 1, 2, 3, 4]
+    );
+    let welcome = Welcome { facts: facts(2), refused: Some(Refusal::OtherCluster(5)) };
+    assert_eq!(
+        encode("welcome", &welcome).unwrap(),
+        [1, 1, 7, 2, 200, 0, 1, 2, 1, 1, 1, 2, 9, 1, 1, 0, 0, 1, 2, 5]
+    );
+    let proof = prove(b"secret", "client", b"challenge", &[b"hello"]).finalize().into_bytes();
+    assert_eq!(proof[..4], [0, 0, 0, 0], "{:?}", &proof[..4]);
+}
+
+proptest! {
+    #[test]
+    fn parsing_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..128)) {
+        let _ = decode::<Challenge>("challenge", &bytes);
+        let _ = decode::<Hello>("hello", &bytes);
+        let _ = decode::<Welcome>("welcome", &bytes);
+        let _ = split_proof(&bytes);
+    }
+}

@@ -1,0 +1,67 @@
+//! What a node says of itself.
+
+use crate::api::{Member, MemberStatus, Status};
+use crate::core::Core;
+use crate::types::log_id;
+use openraft::async_runtime::watch::WatchReceiver;
+use std::collections::BTreeSet;
+use std::sync::PoisonError;
+use storage::LogId;
+
+impl Core {
+    /// A picture of the node as of now.
+    pub(crate) fn status(&self) -> Status {
+        let log = self.context.log.state();
+        let committed = {
+            let metrics = self.raft.metrics();
+            let metrics = metrics.borrow_watched();
+            metrics.local_committed.as_ref().map(log_id)
+        };
+        let snapshot = self.snapshots.latest();
+        Status {
+            node_id: self.id(),
+            cluster_id: self.context.directory.cluster_id(),
+            directory_id: self.context.directory_id,
+            standing: self.standing(),
+            leadership: self.leadership(),
+            since_leader: self.since_leader(),
+            members: self.member_statuses(),
+            last: log.last,
+            committed,
+            applied: self.published.applied(),
+            purged: log.purged,
+            snapshot: snapshot.as_ref().map(|meta| meta.last),
+            log_bytes: log.bytes,
+            state_hash: snapshot.map(|meta| (meta.last, meta.state_hash)),
+            diverged: {
+                let diverged = self.diverged.lock().unwrap_or_else(PoisonError::into_inner);
+                diverged.iter().copied().collect()
+            },
+            notice: self.context.notices.text(),
+        }
+    }
+
+    fn member_statuses(&self) -> Vec<MemberStatus> {
+        let members = self.context.members.load();
+        let voters: BTreeSet<u64> = members.effective.voter_ids().collect();
+        let matched = self.matched();
+        let matched_of = |id: u64| -> Option<LogId> {
+            if id == self.id() {
+                return self.context.log.state().last.filter(|_| self.leadership().leading);
+            }
+            matched.iter().find(|(member, _)| *member == id).and_then(|(_, at)| *at)
+        };
+        let mut statuses: Vec<MemberStatus> = members
+            .effective
+            .nodes()
+            .map(|(id, contact)| MemberStatus {
+                member: Member { id: *id, address: contact.address.clone() },
+                voter: voters.contains(id),
+                reachable: *id == self.id() || self.peers.is_reachable(*id),
+                matched: matched_of(*id),
+            })
+            .collect();
+        statuses.sort_by_key(|status| (!status.voter, status.member.id));
+        statuses
+    }
+}

@@ -1,6 +1,5 @@
 //! What this node answers to other nodes.
 
-use crate::api::Space;
 use crate::core::Core;
 use crate::peer::handshake::{Facts, Lane};
 use crate::peer::message::{Append, AskVote, BirthFacts, Reply, Request};
@@ -11,6 +10,7 @@ use openraft::raft::TransferLeaderRequest;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use storage::disk::SpaceLevel;
 use storage::snapshots::SnapshotMeta;
 use storage::{LogId, Vote};
 use tokio::sync::Mutex;
@@ -93,7 +93,7 @@ impl Core {
 
     async fn answer_append(&self, append: Append) -> Reply {
         // Heartbeats and votes go on; entries that could not be written must not reach openraft.
-        if !append.entries.is_empty() && self.context.directory.space() == Space::Full {
+        if !append.entries.is_empty() && self.context.directory.space() == SpaceLevel::Min {
             return Reply::Unavailable("the disk is full".into());
         }
         let (term, committed) = (append.vote.term, append.committed);
@@ -206,7 +206,7 @@ impl PeerSession {
                 if raft_vote(current) > raft_vote(leader) {
                     return Ok(Reply::Snapshot { vote: current });
                 }
-                if core.context.directory.space() != Space::Enough {
+                if core.context.directory.space() != SpaceLevel::Ok {
                     return Err(io::Error::other("the disk is nearly full"));
                 }
                 let snapshots = Arc::clone(&core.snapshots);

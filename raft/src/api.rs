@@ -5,6 +5,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::time::Duration;
+use storage::disk::SpaceLevel;
 use storage::outcome::Event;
 use storage::{Command, LogId, Outcome, Position};
 
@@ -92,21 +93,11 @@ pub trait Directory: Send + Sync + 'static {
     /// Whether an unsynced tail of the log was cut when it was opened. Told to other nodes.
     fn log_was_cut(&self) -> bool;
 
-    /// How much room the disk has left. Asked often: answer from memory.
-    fn space(&self) -> Space {
-        Space::Enough
+    /// How much room the disk has left. At `Low` a leader refuses commands and hands over, at `Min` the node takes
+    /// no entries. Asked often: answer from memory.
+    fn space(&self) -> SpaceLevel {
+        SpaceLevel::Ok
     }
-}
-
-/// Room on the disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Space {
-    /// Nothing to worry about.
-    Enough,
-    /// Little: a leader refuses commands and hands leadership over.
-    Low,
-    /// Nearly none: the node takes no entries; heartbeats, votes and look-ups go on.
-    Full,
 }
 
 /// A change of the membership.

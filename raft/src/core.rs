@@ -1,6 +1,6 @@
 //! The middle of a node: everything that its tasks and its façade share.
 
-use crate::api::{Leadership, NodeId, PeerMessages, ReadError, Space};
+use crate::api::{Leadership, NodeId, PeerMessages, ReadError};
 use crate::batcher::Waiting;
 use crate::context::Context;
 use crate::log_store::LogStore;
@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use storage::LogId;
+use storage::disk::SpaceLevel;
 use storage::snapshots::Snapshots;
 use tokio::sync::{Notify, RwLock, mpsc, watch};
 use tokio::time::{Instant, timeout_at};
@@ -153,8 +154,8 @@ impl Core {
             return Some("the leader's disk does not answer".into());
         }
         match self.context.directory.space() {
-            Space::Enough => None,
-            Space::Low | Space::Full => Some("the leader's disk is nearly full".into()),
+            SpaceLevel::Ok => None,
+            SpaceLevel::Low | SpaceLevel::Min => Some("the leader's disk is nearly full".into()),
         }
     }
 

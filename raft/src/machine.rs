@@ -97,12 +97,20 @@ impl RaftStateMachine<Types> for Machine {
 
     async fn install_snapshot(&mut self, meta: &RaftSnapshotMeta, data: SnapshotData) -> io::Result<()> {
         let snapshots = Arc::clone(&self.snapshots);
+        let membership = Arc::new(meta.last_membership.clone());
         let table = tokio::task::spawn_blocking(move || match data {
-            SnapshotData::Stored(stored) => snapshot::load(&stored, &snapshots),
+            SnapshotData::Stored(stored, source) => {
+                let table = Arc::new(snapshot::load(&stored, &source)?);
+                // A no-op when it is this node's own store, as it is but for openraft's suite.
+                let state = State { table: Arc::clone(&table), membership };
+                snapshot::build(&state, &snapshots, stored.unix_ms)?;
+                Ok(Arc::unwrap_or_clone(table))
+            }
             SnapshotData::Staged(staged) => {
                 let Staged { writer, table } = *staged;
                 writer.commit().map(|()| table)
             }
+            SnapshotData::Empty => Ok(RouteInfo::default()),
         })
         .await
         .map_err(io::Error::other)??;
@@ -120,7 +128,7 @@ impl RaftStateMachine<Types> for Machine {
     }
 
     async fn get_current_snapshot(&mut self) -> io::Result<Option<RaftSnapshot>> {
-        self.snapshots.latest().map(stored).transpose()
+        self.snapshots.latest().map(|meta| stored(meta, &self.snapshots)).transpose()
     }
 }
 
@@ -137,16 +145,20 @@ impl RaftSnapshotBuilder<Types> for Builder {
 
     async fn build_snapshot(&mut self) -> io::Result<RaftSnapshot> {
         if let Some(meta) = self.ready.take() {
-            return stored(meta);
+            return stored(meta, &self.snapshots);
+        }
+        if self.state.table.revision().is_none() {
+            return Ok(RaftSnapshot { meta: RaftSnapshotMeta::default(), snapshot: SnapshotData::Empty });
         }
         let (state, snapshots, unix_ms) = (self.state.clone(), Arc::clone(&self.snapshots), self.unix_ms);
         let meta = tokio::task::spawn_blocking(move || snapshot::build(&state, &snapshots, unix_ms))
             .await
             .map_err(io::Error::other)??;
-        stored(meta)
+        stored(meta, &self.snapshots)
     }
 }
 
-fn stored(meta: SnapshotMeta) -> io::Result<RaftSnapshot> {
-    Ok(RaftSnapshot { meta: snapshot::raft_meta(&meta)?, snapshot: SnapshotData::Stored(meta) })
+fn stored(meta: SnapshotMeta, source: &Arc<dyn Snapshots>) -> io::Result<RaftSnapshot> {
+    let raft_meta = snapshot::raft_meta(&meta)?;
+    Ok(RaftSnapshot { meta: raft_meta, snapshot: SnapshotData::Stored(meta, Arc::clone(source)) })
 }

@@ -212,7 +212,7 @@ impl RaftNetworkV2<Types> for Channel {
         cancel: impl Future<Output = ReplicationClosed> + Send + 'static,
         _option: RPCOption,
     ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {
-        let SnapshotData::Stored(meta) = snapshot.snapshot else {
+        let SnapshotData::Stored(meta, _) = snapshot.snapshot else {
             return Err(unreachable("a snapshot that is not stored".into()).into());
         };
         tokio::select! {

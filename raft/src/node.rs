@@ -126,13 +126,15 @@ impl Node {
             death: watch::Sender::default(),
             context,
         });
+        let watchdog = disk_watch::watchdog(&core)
+            .map_err(|e| OpenError::Failed(format!("the disk watchdog cannot start: {e}")))?;
         core.raft.run();
         let tasks = &core.context.tasks;
         tasks.spawn(leadership::run(Arc::clone(&core)));
         tasks.spawn(leadership::watch_core(Arc::clone(&core)));
         tasks.spawn(batcher::run(Arc::clone(&core), waiting));
         tasks.spawn(snapshot_driver::run(Arc::clone(&core)));
-        tasks.spawn(disk_watch::run(Arc::clone(&core)));
+        tasks.spawn(disk_watch::run(Arc::clone(&core), watchdog));
         tasks.spawn(hash_check::run(Arc::clone(&core)));
         tasks.spawn(bootstrap::run(Arc::clone(&core)));
         tasks.spawn(server::run(Arc::clone(&core.context), Arc::clone(&core) as Arc<dyn server::Answers>));

@@ -1,12 +1,12 @@
 //! When snapshots are made and the log is purged. openraft's own policy is off: it knows no bytes, and a snapshot
 //! that cannot be written would be the end of its core.
 
-use crate::api::Space;
 use crate::core::Core;
 use crate::snapshot;
 use std::sync::Arc;
 use std::time::Duration;
 use storage::LogId;
+use storage::disk::SpaceLevel;
 use tokio::time::{Instant, sleep};
 
 /// Between two looks.
@@ -56,7 +56,7 @@ impl Driver {
         if newest >= Some(applied) || core.published.is_fresh() || Instant::now() < self.not_before {
             return false;
         }
-        if core.context.directory.space() == Space::Full {
+        if core.context.directory.space() == SpaceLevel::Min {
             return false;
         }
         let policy = &core.context.options.snapshots;

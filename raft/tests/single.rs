@@ -1,0 +1,84 @@
+//! One node: born at once, carries commands out, comes back with everything.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use common::{Cluster, eventually, in_secs, put};
+use raft::{ProposeError, Standing};
+use storage::Outcome;
+
+#[tokio::test]
+async fn a_command_is_carried_out_and_told() {
+    let cluster = Cluster::started(1, |_| ()).await;
+    let node = cluster.node(1);
+    let mut news = node.entries();
+    let done = node.propose(put("k", "v"), in_secs(5)).await.unwrap();
+    assert_eq!(done.outcome, Outcome::Done { changed: true });
+    assert_eq!(node.table().kv("test", "k").map(|v| &**v), Some("v"));
+    let entry = news.recv().await.unwrap();
+    assert_eq!(entry.id.index, done.position.index);
+    assert!(!entry.replay);
+    assert_eq!(node.is_leader_with_lease(), Some(node.leadership().borrow().term));
+    assert_eq!(node.read_barrier(in_secs(5)).await.unwrap(), done.position.index);
+    assert_eq!(node.status().standing, Standing::Recovered);
+    assert_eq!(node.status().notice, "");
+
+    // The same again changes nothing, so nothing is written.
+    let last = node.status().last;
+    let again = node.propose(put("k", "v"), in_secs(5)).await.unwrap();
+    assert_eq!(again.outcome, Outcome::Done { changed: false });
+    assert_eq!(node.status().last, last);
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn equal_commands_in_flight_share_an_entry() {
+    let cluster = Cluster::started(1, |_| ()).await;
+    let node = cluster.node(1);
+    let before = node.status().last.unwrap().index;
+    let many = (0..300).map(|i| node.propose(put(&format!("k{}", i % 3), "v"), in_secs(5)));
+    for done in futures_util::future::join_all(many).await {
+        done.unwrap();
+    }
+    let entries = node.status().last.unwrap().index - before;
+    assert!(entries <= 6, "{entries} entries for three different commands");
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_restart_keeps_everything_and_needs_no_command() {
+    let mut cluster = Cluster::started(1, |o| o.birth = vec![put("born", "yes")]).await;
+    eventually("the first commands", || cluster.node(1).table().kv("test", "born").is_some()).await;
+    for i in 0..20 {
+        cluster.node(1).propose(put(&format!("k{i}"), "v"), in_secs(5)).await.unwrap();
+    }
+    let hash = cluster.node(1).table().state_hash();
+    let born = cluster.node(1).status().cluster_id;
+    cluster.kill(1);
+    cluster.start(1).await;
+    cluster.leader().await;
+    eventually("recovered", || cluster.node(1).status().standing == Standing::Recovered).await;
+    assert_eq!(cluster.node(1).table().state_hash(), hash);
+    assert_eq!(cluster.node(1).status().cluster_id, born);
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_is_refused() {
+    let cluster = Cluster::started(1, |_| ()).await;
+    let node = cluster.node(1);
+    let term = node.leadership().borrow().term;
+    let other_term = node.propose_in_term(term + 1, put("k", "v"), in_secs(5)).await;
+    assert!(matches!(other_term, Err(ProposeError::Refused(_))), "{other_term:?}");
+    node.propose_in_term(term, put("k", "v"), in_secs(5)).await.unwrap();
+    let too_large = node.propose(put("k", &"x".repeat(25 << 20)), in_secs(5)).await;
+    assert!(matches!(too_large, Err(ProposeError::Refused(_))), "{too_large:?}");
+    let late = node.propose(put("k", "late"), tokio::time::Instant::now()).await;
+    assert!(matches!(late, Err(ProposeError::Refused(_))), "{late:?}");
+    let node = node.clone();
+    cluster.stop().await;
+    let stopped = node.propose(put("k", "w"), in_secs(5)).await;
+    assert!(matches!(stopped, Err(ProposeError::Refused(_))), "{stopped:?}");
+    assert_eq!(node.status().standing, Standing::Stopping);
+}

@@ -1,7 +1,7 @@
 //! A node's data directory, opened: what consensus stands on.
 
 use crate::run::RunError;
-use raft::{NodeId, Space};
+use raft::NodeId;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -197,11 +197,11 @@ impl raft::Directory for NodeDirectory {
         self.was_cut
     }
 
-    fn space(&self) -> Space {
+    fn space(&self) -> SpaceLevel {
         match self.level.load(Ordering::Relaxed) {
-            0 => Space::Enough,
-            1 => Space::Low,
-            _ => Space::Full,
+            0 => SpaceLevel::Ok,
+            1 => SpaceLevel::Low,
+            _ => SpaceLevel::Min,
         }
     }
 }

@@ -3,6 +3,8 @@
 use super::Parts;
 use super::content::{snapshot_chunk, snapshot_chunks, snapshot_meta};
 use super::facts::Fact;
+use super::model::{Model, Operation};
+use super::write::open;
 use std::error::Error;
 use std::fmt;
 use std::path::Path;
@@ -12,15 +14,21 @@ use storage::snapshots::{KEPT_MAX, SledSnapshots, Snapshots};
 /// What is on disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
+    /// Log and vote.
+    pub log: Model,
     /// Snapshots, oldest first.
     pub snapshots: Vec<LogId>,
 }
 
 /// What a check came to.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Summary {
     /// What is on disk.
     pub found: Found,
+    /// Operations of the log acknowledged by this writer.
+    pub acknowledged: u64,
+    /// Operations asked for after those.
+    pub in_flight: u64,
     /// Snapshots acknowledged by this writer.
     pub snapshots_acknowledged: usize,
     /// The writer was killed while a snapshot was being committed.
@@ -29,10 +37,16 @@ pub struct Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let last = |ids: &[LogId]| ids.last().map_or("none".to_owned(), LogId::to_string);
-        let newest = last(&self.found.snapshots);
-        write!(f, "{} snapshots acknowledged, newest {newest}", self.snapshots_acknowledged)?;
-        f.write_str(if self.in_snapshot { ", killed while committing one" } else { "" })
+        let told = |id: Option<LogId>| id.map_or("none".to_owned(), |id| id.to_string());
+        let (last, purged) = (told(self.found.log.last()), told(self.found.log.purged));
+        write!(f, "log: {} acknowledged, {} in flight, last {last}, ", self.acknowledged, self.in_flight)?;
+        let newest = told(self.found.snapshots.last().copied());
+        write!(
+            f,
+            "purged {purged}; snapshots: {} acknowledged, newest {newest}",
+            self.snapshots_acknowledged
+        )?;
+        f.write_str(if self.in_snapshot { ", cut off while committing one" } else { "" })
     }
 }
 
@@ -42,60 +56,78 @@ impl fmt::Display for Summary {
 /// Anything acknowledged is missing, anything is damaged, or something is there that was never written.
 pub fn check(
     directory: &Path,
-    _parts: Parts,
+    parts: Parts,
     facts: &str,
     before: Option<&Found>,
 ) -> Result<Summary, Box<dyn Error>> {
     let facts = Fact::parse_all(facts);
-    let found = Found { snapshots: read_snapshots(directory)? };
+    let found = read(directory, parts)?;
     if !facts.contains(&Fact::Ready) {
         // It was killed while it opened: nothing may have changed.
         if before.is_some_and(|before| *before != found) {
             return Err(format!("opening changed {before:?} to {found:?}").into());
         }
-        return Ok(Summary { found, snapshots_acknowledged: 0, in_snapshot: false });
+        return Ok(Summary { found, ..Summary::default() });
     }
-    let snapshots = Said::of(&facts);
-    if before.is_some_and(|before| before.snapshots != snapshots.base) {
-        return Err(format!("the check before found {before:?}, the writer {:?}", snapshots.base).into());
+    let said = Said::of(&facts)?;
+    if before.is_some_and(|before| before.snapshots != said.base.snapshots || before.log != said.base.log) {
+        return Err(format!("the check before found {before:?}, the writer {:?}", said.base).into());
     }
-    snapshots.check(&found.snapshots)?;
+    said.check_snapshots(&found.snapshots)?;
+    said.check_log(&found.log)?;
     Ok(Summary {
+        acknowledged: said.acknowledged,
+        in_flight: said.operations.len() as u64 - said.acknowledged,
+        snapshots_acknowledged: said.snapshots.len(),
+        in_snapshot: said.tried.is_some(),
         found,
-        snapshots_acknowledged: snapshots.acknowledged.len(),
-        in_snapshot: snapshots.tried.is_some(),
     })
 }
 
-/// What the writer said of snapshots.
+/// What the writer said.
 #[derive(Debug, Default)]
 struct Said {
-    base: Vec<LogId>,
-    acknowledged: Vec<LogId>,
-    /// Begun to be committed and not acknowledged.
+    base: Found,
+    /// What was asked of the log, in order.
+    operations: Vec<Operation>,
+    /// How many of them are acknowledged.
+    acknowledged: u64,
+    /// Snapshots acknowledged.
+    snapshots: Vec<LogId>,
+    /// The snapshot begun to be committed and not acknowledged.
     tried: Option<LogId>,
 }
 
 impl Said {
-    fn of(facts: &[Fact]) -> Self {
+    fn of(facts: &[Fact]) -> Result<Self, String> {
         let mut said = Self::default();
         for fact in facts {
-            match fact {
-                Fact::BaseSnapshot(last) => said.base.push(*last),
-                Fact::TrySnapshot(last) => said.tried = Some(*last),
+            match *fact {
+                Fact::BaseVote(vote) => said.base.log.vote = Some(vote),
+                Fact::BasePurged(purged) => said.base.log.purged = Some(purged),
+                Fact::BaseEntries(term, first, count) => {
+                    said.base.log.apply(Operation::Append { term, first, count });
+                }
+                Fact::BaseSnapshot(last) => said.base.snapshots.push(last),
+                Fact::Ready => {}
+                Fact::Try(_, operation) => said.operations.push(operation),
+                Fact::Ok(number) if number == said.acknowledged + 1 => said.acknowledged = number,
+                Fact::Ok(number) => {
+                    return Err(format!("{number} was acknowledged right after {}", said.acknowledged));
+                }
+                Fact::TrySnapshot(last) => said.tried = Some(last),
                 Fact::OkSnapshot(last) => {
-                    said.acknowledged.push(*last);
+                    said.snapshots.push(last);
                     said.tried = None;
                 }
-                Fact::Ready => {}
             }
         }
-        said
+        Ok(said)
     }
 
-    fn check(&self, found: &[LogId]) -> Result<(), String> {
-        let mut acknowledged = self.base.clone();
-        acknowledged.extend(&self.acknowledged);
+    fn check_snapshots(&self, found: &[LogId]) -> Result<(), String> {
+        let mut acknowledged = self.base.snapshots.clone();
+        acknowledged.extend(&self.snapshots);
         let mut with_tried = acknowledged.clone();
         with_tried.extend(self.tried);
         if newest(&acknowledged) == found || newest(&with_tried) == found {
@@ -107,15 +139,73 @@ impl Said {
             self.tried
         ))
     }
+
+    /// The log must be as it was after some number of operations: all acknowledged ones and maybe some more. Of the
+    /// first that is missing, the first entries may be there.
+    fn check_log(&self, found: &Model) -> Result<(), String> {
+        let mut model = self.base.log.clone();
+        let acknowledged = usize::try_from(self.acknowledged).map_err(|e| e.to_string())?;
+        let (certain, possible) =
+            self.operations.split_at_checked(acknowledged).ok_or("acknowledged, not tried")?;
+        certain.iter().for_each(|operation| model.apply(*operation));
+        let expected = model.clone();
+        for operation in possible {
+            if model == *found {
+                return Ok(());
+            }
+            if let Operation::Append { term, first, count } = *operation {
+                for part in 1..count {
+                    let mut partly = model.clone();
+                    partly.apply(Operation::Append { term, first, count: part });
+                    if partly == *found {
+                        return Ok(());
+                    }
+                }
+            }
+            model.apply(*operation);
+        }
+        if model == *found {
+            return Ok(());
+        }
+        Err(format!(
+            "the log is in none of the states that it can be in\nacknowledged: {}\nthen tried: {possible:?}\nfound: {}",
+            brief(&expected),
+            brief(found)
+        ))
+    }
+}
+
+fn brief(model: &Model) -> String {
+    format!(
+        "vote {:?}, purged {:?}, entries (term, first, count) {:?}",
+        model.vote,
+        model.purged,
+        model.runs()
+    )
 }
 
 fn newest(ids: &[LogId]) -> &[LogId] {
     ids.get(ids.len().saturating_sub(KEPT_MAX)..).unwrap_or_default()
 }
 
+fn read(directory: &Path, parts: Parts) -> Result<Found, Box<dyn Error>> {
+    let (opened, snapshots) = open(directory, 16 << 20)?;
+    let found = Found { log: Model::read(&*opened.log)?, snapshots: read_snapshots(&snapshots)? };
+    let newest = found.snapshots.last().copied();
+    if parts.snapshots && parts.log && found.log.purged > newest {
+        return Err(
+            format!("purged up to {:?}, but the newest snapshot is {newest:?}", found.log.purged).into()
+        );
+    }
+    let marked = opened.directory.marker().get().snapshot;
+    if marked > newest {
+        return Err(format!("the marker names snapshot {marked:?}, the newest is {newest:?}").into());
+    }
+    Ok(found)
+}
+
 /// Reads every snapshot and compares each byte.
-fn read_snapshots(directory: &Path) -> Result<Vec<LogId>, Box<dyn Error>> {
-    let snapshots = SledSnapshots::open(&directory.join("snapshots"))?;
+fn read_snapshots(snapshots: &SledSnapshots) -> Result<Vec<LogId>, Box<dyn Error>> {
     for meta in snapshots.all() {
         let last = meta.last;
         if meta != snapshot_meta(last) {

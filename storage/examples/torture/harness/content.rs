@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use storage::LogId;
+use storage::log::{Entry, Payload};
 use storage::snapshots::{CHUNK_BYTES_MAX, SnapshotMeta};
 
 /// A small generator whose numbers are the same for ever.
@@ -23,11 +24,14 @@ impl SplitMix {
         self.next() % end.max(1)
     }
 
-    /// So many bytes.
+    /// So many bytes: some that are random, and these over and over, for a test must not spend its time here.
     pub fn bytes(&mut self, count: usize) -> Bytes {
         let mut bytes = Vec::with_capacity(count + 8);
-        while bytes.len() < count {
+        while bytes.len() < count.min(256) {
             bytes.extend_from_slice(&self.next().to_le_bytes());
+        }
+        while bytes.len() < count {
+            bytes.extend_from_within(..bytes.len().min(count - bytes.len()));
         }
         bytes.truncate(count);
         bytes.into()
@@ -40,6 +44,25 @@ fn named(kind: u64, id: LogId, number: u64) -> SplitMix {
         SplitMix(kind ^ id.term.rotate_left(17) ^ id.index.rotate_left(34) ^ number.rotate_left(51));
     mix.next();
     mix
+}
+
+/// The entry with a log id.
+pub fn entry(id: LogId) -> Entry {
+    let mut mix = named(4, id, 0);
+    let kind = mix.below(20);
+    let most = match mix.below(100) {
+        0..70 => 500,
+        70..95 => 20_000,
+        95..99 => 200_000,
+        _ => 2_000_000,
+    };
+    let count = usize::try_from(mix.below(most)).unwrap_or(0);
+    let payload = match kind {
+        0 => Payload::Blank,
+        1 => Payload::Membership(mix.bytes(count.min(1_000))),
+        _ => Payload::Commands(mix.bytes(count)),
+    };
+    Entry { id, payload }
 }
 
 /// Describes the snapshot at a log id.

@@ -1,18 +1,28 @@
 //! The lines that a writer prints.
 
-use std::fmt::Display;
+use super::model::Operation;
 use std::io::{self, Write};
 use std::str::{FromStr, SplitWhitespace};
 use std::sync::{Arc, Mutex, PoisonError};
-use storage::LogId;
+use storage::{LogId, Vote};
 
 /// One line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fact {
+    /// The vote that was there when the writer began.
+    BaseVote(Vote),
+    /// The last purged entry of then.
+    BasePurged(LogId),
+    /// A run of entries of then: term, first index, count.
+    BaseEntries(u64, u64, u64),
     /// A snapshot that was there when the writer began.
     BaseSnapshot(LogId),
     /// The writer has opened everything and said what it found.
     Ready,
+    /// The log is about to be asked for something; numbered from 1.
+    Try(u64, Operation),
+    /// That is durable.
+    Ok(u64),
     /// A snapshot is about to be committed.
     TrySnapshot(LogId),
     /// That snapshot is durable.
@@ -40,6 +50,16 @@ impl Fact {
     fn line(&self) -> String {
         let id = |word: &str, id: &LogId| format!("{word} {} {}", id.term, id.index);
         match self {
+            Self::BaseVote(vote) => format!("base-vote {}", words(vote)),
+            Self::BasePurged(purged) => id("base-purged", purged),
+            Self::BaseEntries(term, first, count) => format!("base-entries {term} {first} {count}"),
+            Self::Try(number, Operation::Append { term, first, count }) => {
+                format!("try {number} append {term} {first} {count}")
+            }
+            Self::Try(number, Operation::Vote(vote)) => format!("try {number} vote {}", words(vote)),
+            Self::Try(number, Operation::TruncateAfter(last)) => id(&format!("try {number} truncate"), last),
+            Self::Try(number, Operation::Purge(upto)) => id(&format!("try {number} purge"), upto),
+            Self::Ok(number) => format!("ok {number}"),
             Self::BaseSnapshot(last) => id("base-snapshot", last),
             Self::Ready => "ready".to_owned(),
             Self::TrySnapshot(last) => id("try-snapshot", last),
@@ -51,6 +71,13 @@ impl Fact {
     pub fn parse(line: &str) -> Option<Self> {
         let mut words = line.split_whitespace();
         let fact = match words.next()? {
+            "base-vote" => Self::BaseVote(vote(&mut words)?),
+            "base-purged" => Self::BasePurged(log_id(&mut words)?),
+            "base-entries" => {
+                Self::BaseEntries(number(&mut words)?, number(&mut words)?, number(&mut words)?)
+            }
+            "try" => Self::Try(number(&mut words)?, operation(&mut words)?),
+            "ok" => Self::Ok(number(&mut words)?),
             "base-snapshot" => Self::BaseSnapshot(log_id(&mut words)?),
             "ready" => Self::Ready,
             "try-snapshot" => Self::TrySnapshot(log_id(&mut words)?),
@@ -67,10 +94,28 @@ impl Fact {
     }
 }
 
-fn number<T: FromStr + Display>(words: &mut SplitWhitespace<'_>) -> Option<T> {
+fn number<T: FromStr>(words: &mut SplitWhitespace<'_>) -> Option<T> {
     words.next()?.parse().ok()
 }
 
 fn log_id(words: &mut SplitWhitespace<'_>) -> Option<LogId> {
     Some(LogId { term: number(words)?, index: number(words)? })
+}
+
+fn operation(words: &mut SplitWhitespace<'_>) -> Option<Operation> {
+    Some(match words.next()? {
+        "append" => Operation::Append { term: number(words)?, first: number(words)?, count: number(words)? },
+        "vote" => Operation::Vote(vote(words)?),
+        "truncate" => Operation::TruncateAfter(log_id(words)?),
+        "purge" => Operation::Purge(log_id(words)?),
+        _ => return None,
+    })
+}
+
+fn vote(words: &mut SplitWhitespace<'_>) -> Option<Vote> {
+    Some(Vote { term: number(words)?, node: number(words)?, committed: number(words)? })
+}
+
+fn words(vote: &Vote) -> String {
+    format!("{} {} {}", vote.term, vote.node, vote.committed)
 }

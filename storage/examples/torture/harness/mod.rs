@@ -7,6 +7,7 @@
 pub mod check;
 mod content;
 mod facts;
+mod model;
 pub mod write;
 
 /// Which stores are written.
@@ -14,11 +15,13 @@ pub mod write;
 pub struct Parts {
     /// Snapshots.
     pub snapshots: bool,
+    /// Log and vote.
+    pub log: bool,
 }
 
 impl Default for Parts {
     fn default() -> Self {
-        Self { snapshots: true }
+        Self { snapshots: true, log: true }
     }
 }
 
@@ -27,7 +30,8 @@ impl Parts {
     #[must_use]
     pub fn only(name: &str) -> Option<Self> {
         match name {
-            "snapshots" => Some(Self { snapshots: true }),
+            "snapshots" => Some(Self { snapshots: true, log: false }),
+            "log" => Some(Self { snapshots: false, log: true }),
             _ => None,
         }
     }

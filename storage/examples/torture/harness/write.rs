@@ -232,9 +232,10 @@ impl LogWriter {
     fn purge(&mut self) -> io::Result<()> {
         let Some((&first, _)) = self.model.terms.first_key_value() else { return Ok(()) };
         let limit = match &self.snapshots {
-            None => self.model.last().map_or(0, |last| last.index),
-            Some(snapshots) => snapshots.purge_upto.map_or(0, |upto| upto.index),
+            None => self.model.last(),
+            Some(snapshots) => snapshots.purge_upto,
         };
+        let Some(LogId { index: limit, .. }) = limit else { return Ok(()) };
         let Some(upto) = self.model.id(first + self.random.below((limit + 1).saturating_sub(first))) else {
             return Ok(());
         };

@@ -121,12 +121,19 @@ impl Core {
         self.wakes = Wakes { senders: true, decider: true };
     }
 
-    /// A broker was heard on a connection of this node.
-    pub(super) fn heard(&mut self, now: Instant, session: SessionId, broker: &BrokerKey, what: Heard) {
+    /// A broker was heard on a connection of this node; after a REGISTER, `incarnation` is what its table has.
+    pub(super) fn heard(
+        &mut self,
+        now: Instant,
+        session: SessionId,
+        broker: &BrokerKey,
+        what: Heard,
+        incarnation: Option<Position>,
+    ) {
         let now = self.clock.advance(now);
         self.counters.heard += 1;
         self.ledger.heard(broker, now);
-        let change = self.sessions.heard(now, session, broker, what);
+        let change = self.sessions.heard(now, session, broker, what, incarnation);
         for stream in self.streams.values_mut() {
             stream.push_heard(broker, false);
         }
@@ -135,16 +142,10 @@ impl Core {
         }
     }
 
-    /// A connection of this node is over. `incarnation` looks into this node's table.
-    pub(super) fn closed(
-        &mut self,
-        now: Instant,
-        session: SessionId,
-        by: ClosedBy,
-        incarnation: &dyn Fn(&BrokerKey) -> Option<Position>,
-    ) {
+    /// A connection of this node is over.
+    pub(super) fn closed(&mut self, now: Instant, session: SessionId, by: ClosedBy) {
         let now = self.clock.advance(now);
-        let changes = self.sessions.closed(now, session, by, incarnation);
+        let changes = self.sessions.closed(now, session, by);
         self.own_changes(now, changes);
     }
 

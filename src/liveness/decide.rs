@@ -43,7 +43,7 @@ impl Core {
     pub(super) fn decide(&mut self, now: Instant, leader: &Leader<'_>) -> Decision {
         let now = self.clock.advance(now);
         if self.removals.begin_term(leader.term) {
-            self.marks.forget_rounds();
+            self.begin_to_lead(now);
         }
         if !self.quorum {
             return Decision::default();
@@ -70,6 +70,15 @@ impl Core {
         let number = self.removals.propose(under_way);
         decision.removal = Some(Batch { number, term: leader.term, brokers });
         decision
+    }
+
+    /// A new leader asks anew. While another one led, it may have heard brokers through nodes that this one is cut
+    /// off from: those that nobody else has told of since then get their full time.
+    fn begin_to_lead(&mut self, now: Running) {
+        self.marks.forget_rounds();
+        for (broker, since) in self.views.cut_off() {
+            self.ledger.start_anew_unless_heard(broker, since, now);
+        }
     }
 
     /// How a proposal of [`Core::decide`] ended.

@@ -72,6 +72,13 @@ impl Ledger {
         }
     }
 
+    /// The clock of a broker that was not heard since starts anew.
+    pub(super) fn start_anew_unless_heard(&mut self, key: &BrokerKey, since: Running, now: Running) {
+        if self.brokers.get(key).is_some_and(|entry| entry.heard <= since) {
+            self.heard(key, now);
+        }
+    }
+
     /// Moves a broker's place in the index forward when it could otherwise expire unseen.
     fn pull_in(&mut self, key: &BrokerKey) {
         let Some(entry) = self.brokers.get_mut(key) else { return };

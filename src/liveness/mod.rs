@@ -19,6 +19,9 @@ mod stream;
 mod tasks;
 mod views;
 
+#[cfg(test)]
+mod tests;
+
 pub use notices::MinBrokerIdNotice;
 pub use status::{BrokerStatus, Counters, GuardStatus, LivenessStatus, PeerStatus, Strength};
 
@@ -45,7 +48,8 @@ pub enum Heard {
     /// REGISTER_BROKER that was accepted, or that changes nothing and is about to be confirmed: the session is
     /// strong from now on.
     Register,
-    /// BROKER_HEARTBEAT or QUERY_DATA_VERSION: the session is weak unless it is strong already.
+    /// BROKER_HEARTBEAT or QUERY_DATA_VERSION, or a REGISTER_BROKER that has just arrived and must be proposed: the
+    /// session is weak unless it is strong already.
     Heartbeat,
 }
 
@@ -121,7 +125,8 @@ pub struct Parts {
 ///
 /// A registration that changes nothing: [`heard`](Self::heard) with [`Heard::Register`] first, then
 /// [`confirm`](Self::confirm), so that the leader sees the session before it gives its word. One that changes
-/// something: propose, then `heard` when it was accepted. A connection's [`closed`](Self::closed) comes last of all.
+/// something: `heard` with [`Heard::Heartbeat`] when it arrives (its connection speaks, whatever becomes of it),
+/// propose, then `heard` with [`Heard::Register`] when it was accepted. A connection's [`closed`](Self::closed) comes last of all.
 #[derive(Clone)]
 pub struct Liveness {
     shell: Arc<Shell>,
@@ -152,7 +157,7 @@ impl Liveness {
 
     /// A broker was heard on a connection (oneway requests too).
     pub fn heard(&self, session: SessionId, broker: BrokerKey, what: Heard) {
-        self.shell.with(|core, now| core.heard(now, session, &broker, what));
+        self.shell.heard(session, &broker, what);
     }
 
     /// Asks the leader whether it knows the broker: an unchanged REGISTER is answered only when it does.
@@ -176,7 +181,7 @@ impl Liveness {
 
     /// A connection is over, and all registrations that were in flight on it have their outcome.
     pub fn closed(&self, session: SessionId, by: ClosedBy) {
-        self.shell.closed(session, by);
+        self.shell.with(|core, now| core.closed(now, session, by));
     }
 
     /// Milliseconds since a broker of the table was last heard anywhere, as this node's ledger has it.

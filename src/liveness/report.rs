@@ -101,7 +101,7 @@ pub(super) enum Cause {
 pub(super) struct End {
     /// Raised with each end at that process.
     pub(super) number: u64,
-    /// Set when it was the last strong session there: the incarnation that it stood for.
+    /// Set when it was the last strong session there: the newest registration that was accepted there.
     pub(super) last_strong: Option<Position>,
 }
 

@@ -33,6 +33,9 @@ struct Here {
     strong: usize,
     weak: usize,
     over: BTreeSet<SessionId>,
+    /// The newest registration that was accepted here while sessions were open. A close is told with this one, not
+    /// with the table's: a node that learns late of a close must not take it for the end of a successor.
+    stands_for: Option<Position>,
     heard: Running,
     word: Option<LeaderWord>,
 }
@@ -46,8 +49,8 @@ pub(super) struct LeaderWord {
 }
 
 impl Here {
-    fn new(heard: Running) -> Self {
-        Self { strong: 0, weak: 0, over: BTreeSet::new(), heard, word: None }
+    fn new(heard: Running, stands_for: Option<Position>) -> Self {
+        Self { strong: 0, weak: 0, over: BTreeSet::new(), stands_for, heard, word: None }
     }
 
     fn strength(&self) -> Option<Strength> {
@@ -67,13 +70,14 @@ impl Here {
 }
 
 impl Sessions {
-    /// A broker was heard on a connection. Gives the change when a session opened or became strong.
+    /// A broker was heard on a connection; after a REGISTER, `incarnation` is what this node's table has. Gives the change when a session opened or became strong.
     pub(super) fn heard(
         &mut self,
         at: Running,
         session: SessionId,
         broker: &BrokerKey,
         what: Heard,
+        incarnation: Option<Position>,
     ) -> Option<Change> {
         let wanted = match what {
             Heard::Register => Strength::Strong,
@@ -86,6 +90,7 @@ impl Sessions {
         }
         if let Some(here) = self.brokers.get_mut(broker) {
             here.heard = at;
+            here.stands_for = here.stands_for.max(incarnation);
             if what == Heard::Register {
                 here.word = None;
             }
@@ -93,7 +98,7 @@ impl Sessions {
         if had >= Some(wanted) {
             return None;
         }
-        let here = self.brokers.entry(broker.clone()).or_insert_with(|| Here::new(at));
+        let here = self.brokers.entry(broker.clone()).or_insert_with(|| Here::new(at, incarnation));
         here.over.insert(session);
         match had {
             Some(had) => *here.count(had) -= 1,
@@ -107,13 +112,7 @@ impl Sessions {
     }
 
     /// A connection is over. Gives the changes, one for each broker that spoke over it and whose end matters.
-    pub(super) fn closed(
-        &mut self,
-        at: Running,
-        session: SessionId,
-        by: ClosedBy,
-        incarnation: &dyn Fn(&BrokerKey) -> Option<Position>,
-    ) -> Vec<Change> {
+    pub(super) fn closed(&mut self, at: Running, session: SessionId, by: ClosedBy) -> Vec<Change> {
         let mut changes = Vec::new();
         for (broker, strength) in self.connections.remove(&session).unwrap_or_default() {
             self.pairs -= 1;
@@ -121,15 +120,13 @@ impl Sessions {
             *here.count(strength) -= 1;
             here.over.remove(&session);
             let (left, last_strong) = (here.strength(), strength == Strength::Strong && here.strong == 0);
+            let stood_for = here.stands_for.filter(|_| last_strong);
             if left.is_none() {
                 self.brokers.remove(&broker);
             }
             let cause = match by {
                 ClosedBy::Us => Cause::EndedByUs,
-                ClosedBy::Peer => {
-                    let stood_for = last_strong.then(|| incarnation(&broker)).flatten();
-                    Cause::EndedByPeer(self.end(at, &broker, stood_for))
-                }
+                ClosedBy::Peer => Cause::EndedByPeer(self.end(at, &broker, stood_for)),
             };
             changes.push(Change { broker, strength: left, cause });
         }

@@ -3,7 +3,7 @@
 use super::core::{Core, Leader};
 use super::notices::{MinBrokerIdNotice, Notices};
 use super::report::{Message, Reply};
-use super::{ClosedBy, LivenessOptions, SessionId};
+use super::{Heard, LivenessOptions, SessionId};
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use raft::{Node, NodeId, PeerMessages};
@@ -98,11 +98,15 @@ impl Shell {
         })
     }
 
-    /// A connection is over. What its brokers' registrations were is looked up in this node's table.
-    pub(super) fn closed(&self, session: SessionId, by: ClosedBy) {
-        let table = self.node.load().as_deref().map(Node::table);
-        let incarnation = |broker: &BrokerKey| Some(table.as_ref()?.live(broker)?.incarnation);
-        self.with(|core, now| core.closed(now, session, by, &incarnation));
+    /// A broker was heard. Which registration a session stands for is looked up in this node's table.
+    pub(super) fn heard(&self, session: SessionId, broker: &BrokerKey, what: Heard) {
+        let incarnation = if what == Heard::Register {
+            let table = self.node.load().as_deref().map(Node::table);
+            table.and_then(|table| Some(table.live(broker)?.incarnation))
+        } else {
+            None
+        };
+        self.with(|core, now| core.heard(now, session, broker, what, incarnation));
     }
 
     /// Connections that must be closed, since a broker of theirs expired.

@@ -38,6 +38,8 @@ struct View {
     since: Running,
     spoke: Option<Running>,
     reachable: bool,
+    /// When it was found cut off.
+    lost: Running,
     sessions: HashMap<BrokerKey, Strength>,
     last_end: u64,
     answered: u64,
@@ -54,6 +56,7 @@ impl View {
             since,
             spoke: None,
             reachable: false,
+            lost: Running::ZERO,
             sessions: HashMap::new(),
             last_end: 0,
             answered: 0,
@@ -199,10 +202,16 @@ impl Views {
             if *node == self.node_id {
                 view.spoke = Some(now);
             } else if view.reachable && view.spoke.is_none_or(|spoke| now > spoke + REACHABLE_FOR) {
-                view.reachable = false;
+                (view.reachable, view.lost) = (false, now);
                 view.unsure(effects);
             }
         }
+    }
+
+    /// Sessions at nodes that are cut off, with since when.
+    pub(super) fn cut_off(&self) -> impl Iterator<Item = (&BrokerKey, Running)> {
+        let cut_off = self.views.values().filter(|view| !view.reachable);
+        cut_off.flat_map(|view| view.sessions.keys().map(|broker| (broker, view.lost)))
     }
 
     /// Whether a majority of the voters, this node included, spoke within the last second.

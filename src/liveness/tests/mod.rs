@@ -1,0 +1,6 @@
+//! Three ledgers, a model of consensus and pretend brokers, all in plain code and explicit time.
+
+mod cost;
+mod rules;
+mod simulation;
+mod world;

@@ -1,0 +1,376 @@
+//! One rule per test, with explicit time.
+
+use super::super::ClosedBy;
+use super::world::{Moment, NODES, World, ms};
+use std::time::Duration;
+use storage::command::{Cause, Origin, Removal, RemoveBrokers};
+use storage::{Change, Command, Position};
+
+const fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+/// A running cluster, led by node 1, without faults.
+fn world() -> World {
+    let mut world = World::new(1, false);
+    world.run(secs(2));
+    world
+}
+
+/// A broker registered over connections to these nodes.
+fn registered(world: &mut World, timeout_ms: i64, nodes: &[u64]) -> usize {
+    let broker = world.broker(timeout_ms, nodes);
+    world.registers_everywhere(broker);
+    world.run(ms(500));
+    assert_eq!(world.everywhere(broker), Some(true));
+    broker
+}
+
+/// Runs until the broker is gone from all nodes. Gives how long that took.
+fn until_gone(world: &mut World, broker: usize, at_most: Duration) -> Duration {
+    let from = world.now;
+    while world.everywhere(broker) != Some(false) {
+        assert!(world.now - from < at_most, "not gone after {at_most:?}");
+        world.run(ms(1));
+    }
+    world.now - from
+}
+
+#[test]
+fn heartbeats_write_nothing_and_keep_a_broker() {
+    let mut world = world();
+    let broker = registered(&mut world, 10_000, &NODES);
+    let entries = world.log.len();
+    world.live_for(secs(600));
+    assert_eq!(world.everywhere(broker), Some(true));
+    assert_eq!((world.log.len(), world.proposals), (entries, 0));
+    assert!(world.known_told > 150, "{} registrations were confirmed", world.known_told);
+}
+
+#[test]
+fn a_killed_broker_is_gone_in_moments() {
+    for nodes in [&NODES[..], &[1], &[2], &[2, 3], &[1, 3]] {
+        let mut world = world();
+        let broker = registered(&mut world, 120_000, nodes);
+        world.live_for(secs(30));
+        world.kill_broker(broker);
+        let took = until_gone(&mut world, broker, secs(2));
+        assert!(took < ms(50), "{took:?} with sessions at {nodes:?}");
+        assert_eq!(world.removed[0].cause, Cause::Disconnected);
+        assert_eq!(world.proposals, 1);
+    }
+}
+
+#[test]
+fn also_while_a_node_is_down() {
+    let mut world = world();
+    let broker = registered(&mut world, 120_000, &NODES);
+    world.kill_node(3);
+    world.live_for(secs(5));
+    world.kill_broker(broker);
+    world.run(ms(50));
+    assert!(!world.has(1, broker) && !world.has(2, broker));
+}
+
+#[test]
+fn a_weak_session_holds_a_broker_and_no_longer() {
+    let mut world = world();
+    let broker = registered(&mut world, 120_000, &[1]);
+    world.beats(broker, 2);
+    world.run(ms(200));
+    world.closes(broker, 1, ClosedBy::Peer, ms(0));
+    world.run(secs(5));
+    assert_eq!(world.everywhere(broker), Some(true));
+    world.beats(broker, 2);
+    world.run(secs(1));
+    world.closes(broker, 2, ClosedBy::Peer, ms(0));
+    assert!(until_gone(&mut world, broker, secs(1)) < ms(50));
+}
+
+#[test]
+fn a_session_that_appears_ends_the_mark() {
+    let mut world = world();
+    let broker = registered(&mut world, 120_000, &[1]);
+    world.beats(broker, 2);
+    world.run(ms(200));
+    world.closes(broker, 1, ClosedBy::Peer, ms(0));
+    world.run(ms(200));
+    world.registers(broker, 3);
+    world.run(ms(200));
+    world.closes(broker, 2, ClosedBy::Peer, ms(0));
+    world.closes(broker, 3, ClosedBy::Us, ms(5));
+    world.run(secs(60));
+    assert_eq!(world.everywhere(broker), Some(true));
+}
+
+#[test]
+fn a_close_that_we_start_removes_nobody_before_the_timeout() {
+    let mut world = world();
+    let broker = registered(&mut world, 30_000, &NODES);
+    NODES.into_iter().for_each(|node| world.closes(broker, node, ClosedBy::Us, ms(1)));
+    world.run(secs(29));
+    assert_eq!(world.everywhere(broker), Some(true));
+    until_gone(&mut world, broker, secs(2));
+    assert!(matches!(world.removed[0].cause, Cause::Expired { silence_ms: 30_000.. }));
+}
+
+#[test]
+fn silence_removes_by_the_registrations_own_timeout() {
+    let mut world = world();
+    let short = registered(&mut world, 10_000, &NODES);
+    let long = registered(&mut world, 120_000, &NODES);
+    world.vanish(short);
+    world.vanish(long);
+    let took = until_gone(&mut world, short, secs(12));
+    assert!(took > ms(8_900) && took < ms(10_200), "{took:?}");
+    let took = took + until_gone(&mut world, long, secs(121));
+    assert!(took > ms(119_000) && took < ms(120_200), "{took:?}");
+}
+
+#[test]
+fn a_node_that_dies_does_not_take_its_brokers_with_it() {
+    let mut world = world();
+    let only_there = registered(&mut world, 20_000, &[3]);
+    let moves = registered(&mut world, 20_000, &[3]);
+    world.kill_node(3);
+    world.run(secs(15));
+    assert!(world.has(1, only_there) && world.has(1, moves));
+    world.brokers[moves].nodes = vec![2];
+    world.registers_everywhere(moves);
+    world.run(secs(7));
+    assert!(!world.has(1, only_there), "silent for its timeout");
+    assert!(world.has(1, moves));
+}
+
+#[test]
+fn a_mark_does_not_outlive_a_node_that_held_a_session() {
+    let mut world = world();
+    let broker = registered(&mut world, 20_000, &[2]);
+    world.beats(broker, 3);
+    world.run(ms(200));
+    world.closes(broker, 2, ClosedBy::Peer, ms(0));
+    world.run(ms(300));
+    world.kill_node(3);
+    world.run(secs(10));
+    assert!(world.has(1, broker), "no session is left, but the last one was not ended by the peer");
+    world.run(secs(12));
+    assert!(!world.has(1, broker));
+}
+
+#[test]
+fn a_broker_heard_only_by_a_node_that_was_cut_off_starts_anew() {
+    let mut world = world();
+    let broker = registered(&mut world, 20_000, &[3]);
+    world.cut.extend([(1, 3), (2, 3), (3, 1), (3, 2)]);
+    world.live_for(secs(15));
+    world.cut.clear();
+    world.live_for(secs(30));
+    assert_eq!(world.everywhere(broker), Some(true));
+    assert!(world.removed.is_empty());
+}
+
+#[test]
+fn a_paused_leader_evicts_nobody_when_it_goes_on() {
+    let mut world = world();
+    let brokers: Vec<_> = (0..5).map(|_| registered(&mut world, 10_000, &NODES)).collect();
+    world.pause_node(1, secs(30));
+    world.live_for(secs(60));
+    assert_ne!(world.leader, Some(1));
+    assert!(brokers.iter().all(|broker| world.everywhere(*broker) == Some(true)));
+    assert!(world.removed.is_empty());
+}
+
+#[test]
+fn all_paused_at_once_evict_nobody_when_they_go_on() {
+    let mut world = world();
+    let broker = registered(&mut world, 10_000, &NODES);
+    NODES.into_iter().for_each(|node| world.pause_node(node, secs(60)));
+    world.live_for(secs(90));
+    assert_eq!(world.everywhere(broker), Some(true));
+    assert!(world.removed.is_empty());
+}
+
+#[test]
+fn nodes_that_cannot_hear_each_other_evict_nobody_when_they_can_again() {
+    let mut world = world();
+    let brokers: Vec<_> = NODES.into_iter().map(|node| registered(&mut world, 10_000, &[node])).collect();
+    world.cut.extend([(1, 2), (2, 1), (1, 3), (3, 1), (2, 3), (3, 2)]);
+    world.live_for(secs(60));
+    world.cut.clear();
+    world.live_for(secs(60));
+    assert!(brokers.iter().all(|broker| world.everywhere(*broker) == Some(true)));
+    assert!(world.removed.is_empty());
+}
+
+#[test]
+fn after_a_restart_of_all_everyone_has_one_full_timeout() {
+    let mut world = world();
+    let lives = registered(&mut world, 10_000, &NODES);
+    let dead = registered(&mut world, 10_000, &NODES);
+    NODES.into_iter().for_each(|node| world.kill_node(node));
+    world.vanish(dead);
+    world.run(secs(600));
+    NODES.into_iter().for_each(|node| world.restart_node(node));
+    world.run(secs(9));
+    assert!(world.removed.is_empty());
+    world.live_for(secs(5));
+    assert_eq!((world.everywhere(lives), world.everywhere(dead)), (Some(true), Some(false)));
+}
+
+#[test]
+fn what_a_leader_could_not_carry_out_the_next_one_decides_again() {
+    for disconnect in [true, false] {
+        let mut world = world();
+        let broker = registered(&mut world, 10_000, &NODES);
+        world.hold_commits = true;
+        if disconnect {
+            world.kill_broker(broker);
+            world.run(ms(100));
+        } else {
+            world.vanish(broker);
+            world.run(secs(11));
+        }
+        assert_eq!(world.proposals, 1);
+        world.kill_node(1);
+        world.release_commits();
+        world.run(secs(2));
+        let gone = !world.has(2, broker) && !world.has(3, broker);
+        assert!(gone, "disconnect: {disconnect}");
+    }
+}
+
+#[test]
+fn a_close_is_never_lost() {
+    let mut world = world();
+    let broker = registered(&mut world, 120_000, &NODES);
+    world.lost = 100;
+    world.kill_broker(broker);
+    world.run(ms(900));
+    world.lost = 0;
+    world.run(secs(3));
+    assert_eq!(world.everywhere(broker), Some(false));
+    assert_eq!(world.removed[0].cause, Cause::Disconnected);
+}
+
+#[test]
+fn many_at_once_are_few_entries_and_the_guard_keeps_the_rest() {
+    let lose = |guard: bool, all: usize, lost: usize| {
+        let mut world = World::new(7, guard);
+        world.run(secs(2));
+        let brokers: Vec<_> = (0..all).map(|_| world.broker(120_000, &NODES)).collect();
+        brokers.iter().for_each(|broker| world.registers_everywhere(*broker));
+        world.run(secs(1));
+        brokers.iter().take(lost).for_each(|broker| world.kill_broker(*broker));
+        world.run(ms(200));
+        let left = brokers.iter().filter(|broker| world.has(1, **broker)).count();
+        (world, left)
+    };
+    let (mut world, left) = lose(true, 300, 150);
+    assert_eq!(left, 150, "below the share");
+    assert!(world.proposals <= 4, "{} entries", world.proposals);
+    world.live_for(secs(20));
+    assert_eq!(world.removed.len(), 150);
+
+    assert_eq!(lose(false, 50, 50).1, 0);
+    let (mut world, left) = lose(true, 50, 50);
+    assert_eq!(left, 20);
+    // A new leader goes on where the last one stopped.
+    world.kill_node(1);
+    world.run(secs(600));
+    assert_eq!((0..50).filter(|broker| world.has(2, *broker)).count(), 20);
+    world.run(secs(125));
+    assert_eq!((0..50).filter(|broker| world.has(2, *broker)).count(), 0);
+}
+
+/// The removal of a broker, its registration and its heartbeat, in all orders, while nothing commits until all three
+/// are under way. In the end the broker is there, whatever came first.
+#[test]
+fn all_orders_of_removal_registration_and_heartbeat() {
+    let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+    for order in orders {
+        for changed in [true, false] {
+            let mut world = world();
+            let broker = registered(&mut world, 10_000, &[2]);
+            let incarnation = world.incarnation(1, broker);
+            // One millisecond short of its timeout.
+            world.run(ms(9_400));
+            world.hold_commits = true;
+            for step in order {
+                match step {
+                    0 => removal(&mut world, broker, incarnation),
+                    1 => {
+                        world.brokers[broker].version += i64::from(changed);
+                        world.registers(broker, 2);
+                    }
+                    _ => world.beats(broker, 3),
+                }
+                world.run(ms(20));
+            }
+            world.release_commits();
+            world.run(ms(300));
+            assert_eq!(world.everywhere(broker), Some(true), "order {order:?}, changed {changed}");
+            world.live_for(secs(30));
+            assert_eq!(world.everywhere(broker), Some(true), "order {order:?}, changed {changed}");
+        }
+    }
+}
+
+/// The leader decides, when the broker is silent for long enough; when it was heard meanwhile, an entry that was
+/// decided before (in this term, for the old registration) comes late.
+fn removal(world: &mut World, broker: usize, incarnation: Option<Position>) {
+    let before = world.proposals;
+    world.run(ms(1_100));
+    if world.proposals > before {
+        return;
+    }
+    let key = &world.brokers[broker].key;
+    let removal = Removal {
+        cluster: key.cluster.clone(),
+        broker: world.brokers[broker].name.clone(),
+        address: key.address.clone(),
+        incarnation,
+        cause: Cause::Expired { silence_ms: 10_000 },
+    };
+    let change =
+        Change::RemoveBrokers(RemoveBrokers { brokers: vec![removal], decided_in_term: Some(world.term) });
+    // Only a registration that changed something gives a new incarnation; without one the leader would not have
+    // decided, since it heard the broker, and there is no such entry.
+    if world.brokers[broker].version > 1 {
+        world.propose_late(Command { origin: Origin::default(), change });
+    }
+}
+
+#[test]
+fn a_removal_of_another_term_does_nothing() {
+    let mut world = world();
+    let broker = registered(&mut world, 10_000, &NODES);
+    let incarnation = world.incarnation(1, broker);
+    let term = world.term;
+    world.elect(2);
+    world.run(ms(100));
+    let key = world.brokers[broker].key.clone();
+    let removal = Removal {
+        cluster: key.cluster,
+        broker: world.brokers[broker].name.clone(),
+        address: key.address,
+        incarnation,
+        cause: Cause::Disconnected,
+    };
+    let change = Change::RemoveBrokers(RemoveBrokers { brokers: vec![removal], decided_in_term: Some(term) });
+    world.propose_late(Command { origin: Origin::default(), change });
+    world.run(ms(100));
+    assert_eq!(world.everywhere(broker), Some(true));
+}
+
+#[test]
+fn a_pause_shorter_than_the_timeout_adds_to_all_deadlines() {
+    let mut world = world();
+    let broker = registered(&mut world, 10_000, &NODES);
+    world.vanish(broker);
+    let from: Moment = world.now;
+    NODES.into_iter().for_each(|node| world.pause_node(node, secs(5)));
+    world.run(secs(6));
+    until_gone(&mut world, broker, secs(12));
+    let took = world.now - from;
+    assert!(took > ms(13_900), "{took:?}: the pause does not count as silence");
+}

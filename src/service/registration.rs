@@ -244,6 +244,8 @@ impl Edge {
     }
 
     async fn propose(&self, registration: Registration) -> Result<(Outcome, u64), Reply> {
+        // Its connection speaks, whatever becomes of the proposal.
+        self.service.liveness.heard(self.session.id, self.key.clone(), Heard::Heartbeat);
         let change = Change::RegisterBroker(Box::new(registration));
         let proposed = self.service.propose(&self.session, change, self.deadline).await;
         proposed.map(|done| (done.outcome, done.position.index)).map_err(|error| {

@@ -14,7 +14,11 @@ use storage::{LogId, Vote};
 const LAST: u64 = 40;
 
 fn open(files: &MemoryFiles) -> Result<Opened, OpenError> {
-    let options = LogOptions { segment_bytes: 1024, cache_bytes: 100, writer: WriterMode::Inline };
+    open_with(files, 1024)
+}
+
+fn open_with(files: &MemoryFiles, segment_bytes: u64) -> Result<Opened, OpenError> {
+    let options = LogOptions { segment_bytes, cache_bytes: 100, writer: WriterMode::Inline };
     Directory::open(Path::new("/data"), 1, Arc::new(files.clone()), Arc::new(SystemRuntime), options)
 }
 
@@ -25,8 +29,12 @@ fn entry(index: u64) -> Entry {
 
 /// A log of several segments, each entry synced by itself.
 fn log(closed: bool) -> MemoryFiles {
+    log_with(closed, 1024)
+}
+
+fn log_with(closed: bool, segment_bytes: u64) -> MemoryFiles {
     let files = MemoryFiles::new();
-    let opened = open(&files).unwrap();
+    let opened = open_with(&files, segment_bytes).unwrap();
     opened.log.save_vote(Vote { term: 1, node: 7, committed: true }, Box::new(|result| result.unwrap()));
     for index in 0..LAST {
         opened.log.append(vec![entry(index)], Box::new(|result| result.unwrap()));
@@ -76,8 +84,8 @@ fn look(files: &MemoryFiles, what: &str) -> Option<u64> {
 }
 
 /// Damages each place of each segment in three ways.
-fn damage_everywhere(closed: bool) {
-    let intact = log(closed);
+fn damage_everywhere(closed: bool, segment_bytes: u64) {
+    let intact = log_with(closed, segment_bytes);
     assert_eq!(look(&intact.copy(), "intact"), Some(LAST));
     let (mut refused, mut shorter) = (0, 0);
     for path in segments(&intact) {
@@ -113,12 +121,18 @@ fn damage_everywhere(closed: bool) {
 
 #[test]
 fn damage_anywhere_in_a_log_whose_process_was_killed() {
-    damage_everywhere(false);
+    damage_everywhere(false, 1024);
 }
 
 #[test]
 fn damage_anywhere_in_a_log_that_was_closed() {
-    damage_everywhere(true);
+    damage_everywhere(true, 1024);
+}
+
+/// Here only the records of one segment say what was synced; the marker knows less.
+#[test]
+fn damage_anywhere_in_a_segment_of_many_groups() {
+    damage_everywhere(false, 12 << 10);
 }
 
 #[test]

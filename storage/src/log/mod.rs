@@ -146,6 +146,6 @@ pub trait Log: Send + Sync + 'static {
     /// How long the oldest write that is not yet durable has been waiting.
     fn oldest_wait(&self) -> Option<Duration>;
 
-    /// Ends the writer after all that was asked for is durable. Later writes fail.
+    /// Ends the writer after all that was asked for is durable; blocks until then. Later writes fail.
     fn close(&self);
 }

@@ -21,7 +21,7 @@ pub fn of_outcome(outcome: &Outcome, after: After) -> Reply {
     match (outcome, after) {
         (Outcome::Topics { count }, After::Topics(field)) => Reply::success().with(field, &count.to_string()),
         (Outcome::Done { .. }, After::Topics(field)) => Reply::success().with(field, "0"),
-        (Outcome::SingleTopic, _) => Reply::error(remarks::REGISTER_BROKER_FAILED),
+        (Outcome::SingleTopic, _) => Reply::error(remarks::REGISTER_BROKER_FAILED).with_ext(),
         (Outcome::UnknownBroker { broker }, _) => {
             Reply::error(format!("broker {broker} is not registered; the topic was not changed"))
         }

@@ -174,13 +174,13 @@ impl Settings {
 
     /// These settings after an update, and what changed: name, old text, new text, in the order of the names.
     ///
-    /// As in Java, spaces around a value do not count, a boolean is true only as `true` in any case, and unknown
+    /// As in Java, a number with a space behind it is none, a boolean is true only as `true` in any case, and unknown
     /// names and numbers that do not parse are ignored. The last of several values of a name counts.
     #[must_use]
     pub fn updated(&self, properties: &[(Name, Name)]) -> (Self, Vec<(Name, Name, Name)>) {
         let mut after = self.clone();
         for (name, text) in properties {
-            after.set(name, text.trim());
+            after.set(name, text);
         }
         let (old, new) = (self.properties(), after.properties());
         let changes = old.into_iter().zip(new.into_values()).filter(|((_, old), new)| old != new);

@@ -22,7 +22,7 @@ impl Core {
             if Instant::now() >= deadline {
                 return Err(ReadError::NoLeader);
             }
-            let index = match self.leadership().leader {
+            let index = match self.leader_to_ask() {
                 None => None,
                 Some(leader) if leader == self.id() => self.read_index(deadline).await,
                 Some(leader) => {

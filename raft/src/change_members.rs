@@ -38,7 +38,7 @@ impl Core {
     /// Changes the membership, through the leader wherever that is.
     pub(crate) async fn change_members(&self, change: Change, deadline: Instant) -> Result<(), ProposeError> {
         loop {
-            let reply = match self.leadership().leader {
+            let reply = match self.leader_to_ask() {
                 None => Reply::NotLeader,
                 Some(leader) if leader == self.id() => {
                     self.change_members_for(change.clone(), deadline).await

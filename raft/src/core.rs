@@ -41,6 +41,8 @@ pub(crate) struct Core {
     pub(crate) append_gate: RwLock<()>,
     /// Last word of a leader.
     pub(crate) heard: Mutex<Option<Instant>>,
+    /// The term of the last leader that was heard since this process started.
+    pub(crate) heard_term: watch::Sender<u64>,
     /// What must be applied before this node counts as recovered; set once a leader said so.
     pub(crate) recovery: watch::Sender<Option<u64>>,
     pub(crate) recovered: AtomicBool,
@@ -63,6 +65,19 @@ impl Core {
     /// Who leads.
     pub(crate) fn leadership(&self) -> Leadership {
         *self.leadership.borrow()
+    }
+
+    /// The leader to ask: this node itself, or one that was heard lately. To another nothing is sent, for it could
+    /// not be called back.
+    pub(crate) fn leader_to_ask(&self) -> Option<NodeId> {
+        let leader = self.leadership().leader?;
+        let lately = Duration::from_millis(2 * self.context.options.timing.election_max_ms);
+        let heard = || self.since_heard().is_some_and(|since| since < lately);
+        (leader == self.id() || heard()).then_some(leader)
+    }
+
+    fn since_heard(&self) -> Option<Duration> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).map(|at| at.elapsed())
     }
 
     /// Waits until this node has applied an index.
@@ -106,6 +121,7 @@ impl Core {
     /// Takes note of an accepted word of a leader.
     pub(crate) fn hear_leader(&self, term: u64, committed: Option<LogId>) {
         *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        self.heard_term.send_if_modified(|heard| std::mem::replace(heard, term) != term);
         self.context.removed.store(false, Ordering::Release);
         self.context.notices.clear("directory");
         // Until it has committed an entry of its own term, a leader itself does not know how far the log is
@@ -131,7 +147,7 @@ impl Core {
         if self.lease().is_some() {
             return Some(Duration::ZERO);
         }
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner).map(|at| at.elapsed())
+        self.since_heard()
     }
 
     /// Whether Raft has anything on disk: a log, a vote, a snapshot.

@@ -29,7 +29,7 @@ impl Core {
             if Instant::now() >= deadline {
                 return Err(ProposeError::Refused(why));
             }
-            let answered = match self.leadership().leader {
+            let answered = match self.leader_to_ask() {
                 None => None,
                 Some(leader) if leader == self.id() => {
                     Some(self.submit(command.clone(), None, deadline).await)

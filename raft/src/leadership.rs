@@ -13,11 +13,13 @@ pub(crate) async fn run(core: Arc<Core>) {
     let mut server = core.raft.server_metrics();
     let mut applied = core.published.watch_applied();
     let mut recovery = core.recovery.subscribe();
+    let mut heard_term = core.heard_term.subscribe();
     loop {
         let settled = core.observe();
         tokio::select! {
             changed = server.changed() => if changed.is_err() { return },
             changed = applied.changed(), if !settled => if changed.is_err() { return },
+            changed = heard_term.changed() => if changed.is_err() { return },
             changed = recovery.changed() => if changed.is_err() { return },
             () = core.context.stop.cancelled() => return,
         }
@@ -71,7 +73,9 @@ impl Core {
         let leads = server.state == ServerState::Leader;
         let applied = self.published.applied();
         let leading = leads && applied.is_some_and(|id| id.term == term);
-        let now = Leadership { term, leader: server.current_leader, leading };
+        // After a restart the vote still names the leader of then: only one that speaks is one.
+        let speaks = leads || *self.heard_term.borrow() == term;
+        let now = Leadership { term, leader: server.current_leader.filter(|_| speaks), leading };
         let changed = self.leadership.send_if_modified(|leadership| {
             let changed = *leadership != now;
             *leadership = now;

@@ -117,6 +117,7 @@ impl Node {
             queue,
             append_gate: Default::default(),
             heard: Default::default(),
+            heard_term: watch::Sender::default(),
             recovery: watch::Sender::default(),
             recovered: Default::default(),
             stopping: Default::default(),

@@ -23,8 +23,7 @@ impl Core {
         deadline: Instant,
     ) -> Result<NodeId, ProposeError> {
         loop {
-            let leader = self.leadership().leader;
-            let reply = match leader {
+            let reply = match self.leader_to_ask() {
                 None => None,
                 Some(leader) if leader == self.id() => Some(self.transfer_for(to, deadline).await),
                 Some(leader) => {

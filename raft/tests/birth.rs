@@ -1,0 +1,135 @@
+//! The birth of a cluster, and all the ways in which it must not be born.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use common::{Cluster, Disk, eventually, in_secs, put};
+use raft::Standing;
+use std::time::Duration;
+
+/// Long enough for a birth or an election that must not happen.
+async fn a_while() {
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+}
+
+#[tokio::test]
+async fn all_listed_nodes_are_needed_once() {
+    let mut cluster = Cluster::new(3, |o| o.birth = vec![put("born", &"once".repeat(3))]);
+    cluster.start(1).await;
+    cluster.start(2).await;
+    a_while().await;
+    for id in [1, 2] {
+        let status = cluster.node(id).status();
+        assert_eq!((status.standing, status.cluster_id), (Standing::Waiting, None));
+        assert!(status.notice.contains("Missing: node 3"), "{}", status.notice);
+    }
+    cluster.start(3).await;
+    cluster.leader().await;
+    eventually("the first commands everywhere", || {
+        (1..=3).all(|id| cluster.node(id).table().kv("test", "born").is_some())
+    })
+    .await;
+    let born = cluster.node(1).status().cluster_id;
+    assert!(born.is_some());
+
+    // Afterwards two of them are enough, and nothing is asked.
+    for id in 1..=3 {
+        assert_eq!(cluster.node(id).status().cluster_id, born);
+        cluster.kill(id);
+    }
+    cluster.start(2).await;
+    cluster.start(3).await;
+    cluster.leader().await;
+    cluster.node(2).propose(put("k", "v"), in_secs(5)).await.unwrap();
+    assert_eq!(cluster.node(2).status().cluster_id, born);
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn other_lists_and_other_first_commands_wait() {
+    let mut cluster = Cluster::new(2, |_| ());
+    cluster.options[1].members[0].address = "127.0.0.2:1".into();
+    let listed = cluster.options[0].members.clone();
+    cluster.start(1).await;
+    cluster.start(2).await;
+    a_while().await;
+    let notice = cluster.node(1).status().notice;
+    assert!(notice.contains("other --members"), "{notice}");
+    assert_eq!(cluster.node(1).status().cluster_id, None);
+    cluster.kill(2);
+
+    cluster.options[1].members = listed;
+    cluster.options[1].birth = vec![put("born", "differently")];
+    cluster.start(2).await;
+    eventually("both say so", || {
+        (1..=2).all(|id| cluster.node(id).status().notice.contains("other settings"))
+    })
+    .await;
+    assert_eq!(cluster.node(1).status().cluster_id, None);
+    cluster.kill(2);
+
+    cluster.options[1].birth = Vec::new();
+    cluster.start(2).await;
+    cluster.leader().await;
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn strangers_are_turned_away() {
+    let mut cluster = Cluster::new(2, |_| ());
+    cluster.options[1].secret = b"guessed".to_vec();
+    cluster.start(1).await;
+    cluster.start(2).await;
+    a_while().await;
+    for id in [1, 2] {
+        let status = cluster.node(id).status();
+        assert_eq!(status.cluster_id, None);
+        assert!(status.notice.contains("is the peer secret the same"), "{}", status.notice);
+    }
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_wiped_member_gets_commands_to_run_and_no_traffic() {
+    let mut cluster = Cluster::started(3, |_| ()).await;
+    let leader = cluster.leader().await;
+    let term = cluster.node(leader).leadership().borrow().term;
+    let wiped = cluster.follower_of(leader);
+    cluster.kill(wiped);
+    cluster.disks[wiped as usize - 1] = Disk::new(77);
+    cluster.start(wiped).await;
+    let commands = format!("raft-namesrv members remove {wiped}");
+    eventually("the wiped node and the leader say what to do", || {
+        [wiped, leader].iter().all(|id| cluster.node(*id).status().notice.contains(&commands))
+    })
+    .await;
+    a_while().await;
+    let status = cluster.node(wiped).status();
+    assert_eq!((status.standing, status.cluster_id, status.last), (Standing::Waiting, None, None));
+    assert_eq!(cluster.node(leader).leadership().borrow().term, term);
+    cluster.node(leader).propose(put("k", "v"), in_secs(5)).await.unwrap();
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn two_wiped_members_of_three_form_no_cluster() {
+    let mut cluster = Cluster::started(3, |_| ()).await;
+    for id in 1..=3 {
+        cluster.kill(id);
+    }
+    for id in [1, 2] {
+        cluster.disks[id - 1] = Disk::new(700 + id as u128);
+    }
+    for id in 1..=3 {
+        cluster.start(id).await;
+    }
+    a_while().await;
+    for id in [1, 2] {
+        let status = cluster.node(id).status();
+        assert_eq!((status.standing, status.cluster_id), (Standing::Waiting, None));
+        assert!(status.notice.contains("raft-namesrv members remove"), "{}", status.notice);
+    }
+    assert_eq!(cluster.node(3).leadership().borrow().leader, None);
+    cluster.stop().await;
+}

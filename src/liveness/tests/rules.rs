@@ -1,10 +1,13 @@
 //! One rule per test, with explicit time.
 
-use super::super::ClosedBy;
+use super::super::core::{Core, Leader};
+use super::super::{ClosedBy, LivenessOptions};
 use super::world::{Moment, NODES, World, ms};
 use std::time::Duration;
-use storage::command::{Cause, Origin, Removal, RemoveBrokers};
+use storage::command::{Cause, DataVersion, Origin, Removal, RemoveBrokers};
+use storage::route_info::{BrokerKey, Live};
 use storage::{Change, Command, Position};
+use tokio::time::Instant;
 
 const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
@@ -104,6 +107,19 @@ fn a_session_that_appears_ends_the_mark() {
 }
 
 #[test]
+fn a_mark_does_not_outlive_a_close_that_we_start() {
+    let mut world = world();
+    let broker = registered(&mut world, 120_000, &[1]);
+    world.beats(broker, 2);
+    world.run(ms(200));
+    world.closes(broker, 1, ClosedBy::Peer, ms(0));
+    world.run(ms(300));
+    world.closes(broker, 2, ClosedBy::Us, ms(0));
+    world.run(secs(60));
+    assert_eq!(world.everywhere(broker), Some(true));
+}
+
+#[test]
 fn a_close_that_we_start_removes_nobody_before_the_timeout() {
     let mut world = world();
     let broker = registered(&mut world, 30_000, &NODES);
@@ -158,15 +174,55 @@ fn a_mark_does_not_outlive_a_node_that_held_a_session() {
 }
 
 #[test]
-fn a_broker_heard_only_by_a_node_that_was_cut_off_starts_anew() {
+fn a_broker_heard_only_by_a_node_that_is_cut_off_starts_anew() {
     let mut world = world();
-    let broker = registered(&mut world, 20_000, &[3]);
+    let broker = registered(&mut world, 12_000, &[3]);
+    world.run(secs(9));
     world.cut.extend([(1, 3), (2, 3), (3, 1), (3, 2)]);
-    world.live_for(secs(15));
+    for _ in 0..8 {
+        world.beats(broker, 3);
+        world.run(secs(1));
+    }
     world.cut.clear();
     world.live_for(secs(30));
     assert_eq!(world.everywhere(broker), Some(true));
     assert!(world.removed.is_empty());
+}
+
+/// A node alone never loses its quorum: only its clock tells it that it did not run.
+#[test]
+fn a_node_alone_does_not_take_its_own_pause_for_silence() {
+    let start = Instant::now();
+    let mut core = Core::new(&LivenessOptions::new(1), 1, start);
+    core.members(start, &[(1, true)]);
+    let key = BrokerKey { cluster: "c".into(), address: "a:1".into() };
+    let live = Live {
+        broker: "b".into(),
+        id: 0,
+        data_version: DataVersion::default(),
+        timeout_ms: 10_000,
+        ha_address: None,
+        incarnation: Position { index: 1, number: 0 },
+    };
+    core.follow(start, &key, Some(&live));
+    let incarnation = |_: &BrokerKey| Some(live.incarnation);
+    let leader = Leader { term: 1, applied: 1, incarnation: &incarnation };
+    let removes = |core: &mut Core, now: Instant| {
+        core.tick(now, Some(&leader));
+        core.decide(now, &leader).removal.is_some()
+    };
+    let mut now = start;
+    for step in 0..80 {
+        now += if step == 40 { secs(3_600) } else { ms(100) };
+        assert!(!removes(&mut core, now), "step {step}");
+    }
+    for _ in 0..30 {
+        now += ms(100);
+        if removes(&mut core, now) {
+            return;
+        }
+    }
+    panic!("not gone after its timeout");
 }
 
 #[test]

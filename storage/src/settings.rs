@@ -279,7 +279,7 @@ waitSecondsForService=45 writeBufferHighWaterMark=0 writeBufferLowWaterMark=0";
                 "true" => "false",
                 "false" => "TRUE",
                 "center" => "east",
-                _ => " +77 ",
+                _ => "+77",
             };
             let (after, changes) = update(&Settings::default(), &[(name, other)]);
             let shown = after.properties().remove(name).unwrap();
@@ -297,6 +297,7 @@ waitSecondsForService=45 writeBufferHighWaterMark=0 writeBufferLowWaterMark=0";
             &[
                 ("noSuchKey", "5"),
                 ("waitSecondsForService", "soon"),
+                ("waitSecondsForService", "46 "),
                 ("waitSecondsForService", "99999999999"),
                 ("serverWorkerThreads", ""),
                 ("listenPort", "1"),

@@ -2,5 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod client;
+mod connections;
+mod nodes;
 mod parsers;
+mod reads;
 mod recordings;
+mod registration;
+mod requests;

@@ -41,7 +41,6 @@ macro_rules! replays {
         mod $module {
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                #[ignore = "there is no server yet: give RECORDINGS_SERVERS"]
                 async fn $name() {
                     super::super::play(stringify!($folder), stringify!($name), super::super::On::$on).await;
                 }

@@ -4,6 +4,9 @@
 //! elsewhere, or Java, is compared. They are then used by one recording at a time (`--test-threads=1`).
 
 use super::data::{Op, Recording};
+use crate::nodes::{self, Node};
+use raft_namesrv::NodeConfig;
+use raft_namesrv::wire::Serialization;
 use std::net::SocketAddr;
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -22,18 +25,41 @@ pub(super) enum On {
 pub(super) struct Servers {
     /// Where connections go, in turn.
     pub(super) addresses: Vec<SocketAddr>,
+    /// Those that run in this process.
+    nodes: Vec<Node>,
 }
 
 impl Servers {
     /// Starts fresh ones that write headers as the folder was recorded.
     pub(super) async fn start(folder: &str, on: On) -> Self {
-        let given = std::env::var("RECORDINGS_SERVERS").expect("RECORDINGS_SERVERS=host:port,…");
-        let addresses: Vec<SocketAddr> = given.split(',').map(|address| address.parse().unwrap()).collect();
-        assert!(!addresses.is_empty(), "no server for {folder} on {on:?}");
-        Self { addresses }
+        if let Ok(given) = std::env::var("RECORDINGS_SERVERS") {
+            let addresses = given.split(',').map(|address| address.parse().unwrap()).collect();
+            return Self { addresses, nodes: Vec::new() };
+        }
+        let serialization = match folder {
+            "rocketmq" => Serialization::RocketMq,
+            _ => Serialization::Json,
+        };
+        let change = |config: &mut NodeConfig| config.server.serialization = serialization;
+        let nodes = match on {
+            On::OneNode => vec![Node::alone_with(change).await],
+            On::Follower | On::Spread => nodes::cluster_with(3, change).await,
+        };
+        let addresses = match on {
+            On::OneNode | On::Spread => nodes.iter().map(Node::address).collect(),
+            On::Follower => {
+                let leader = nodes::leader(&nodes).await;
+                vec![nodes[(leader + 1) % nodes.len()].address()]
+            }
+        };
+        Self { addresses, nodes }
     }
 
-    pub(super) async fn stop(self) {}
+    pub(super) async fn stop(self) {
+        for node in self.nodes {
+            node.stop().await;
+        }
+    }
 }
 
 /// Recordings that play a broker's port use the same two ports: one at a time.

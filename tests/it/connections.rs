@@ -1,0 +1,225 @@
+//! The connection: frames in pieces, limits, ends.
+
+use super::client::{Broker, Client, bytes_of, request};
+use super::nodes::{Node, PATIENCE};
+use raft_namesrv::wire::codes::request as code;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::time::{Instant, timeout};
+
+/// Waits for something that another task does.
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frame_may_come_in_any_pieces() {
+    let node = Node::alone().await;
+    let mut client = Client::connect(node.address()).await;
+    let frame = bytes_of(&request(code::GET_NAMESRV_CONFIG, &[]));
+    for cut in 1..frame.len() {
+        client.send_bytes(&frame[..cut]).await;
+        tokio::task::yield_now().await;
+        client.send_bytes(&frame[cut..]).await;
+        assert_eq!(client.next().await.unwrap().code, 0, "cut at {cut}");
+    }
+    for byte in &frame {
+        client.send_bytes(&[*byte]).await;
+    }
+    assert_eq!(client.next().await.unwrap().code, 0);
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_requests_in_one_write_are_all_answered() {
+    let node = Node::alone().await;
+    let mut client = Client::connect(node.address()).await;
+    let requests: Vec<_> = (0..2_000).map(|_| request(code::GET_NAMESRV_CONFIG, &[])).collect();
+    let bytes: Vec<u8> = requests.iter().flat_map(bytes_of).collect();
+    let (mut read, mut write) = tokio::io::split(&mut client.stream);
+    let sending = async { write.write_all(&bytes).await.unwrap() };
+    let mut decoder = raft_namesrv::wire::Decoder::for_client();
+    let receiving = async {
+        let mut buffer = bytes::BytesMut::new();
+        for request in &requests {
+            let answer = loop {
+                if let Some(answer) = decoder.next(&mut buffer).unwrap() {
+                    break answer;
+                }
+                let read = tokio::io::AsyncReadExt::read_buf(&mut read, &mut buffer).await.unwrap();
+                assert!(read > 0, "closed");
+            };
+            assert_eq!(answer.opaque, request.opaque, "look-ups are answered in order");
+        }
+    };
+    timeout(PATIENCE, futures_util::future::join(sending, receiving)).await.expect("not all answered");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn broken_bytes_end_their_own_connection_only() {
+    let node = Node::alone().await;
+    let mut other = Client::connect(node.address()).await;
+    let http = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec();
+    let tls = [&[0x16, 3, 1, 2, 0, 1, 0, 1][..], &[0; 64]].concat();
+    let mut too_long = (16u32 << 20).to_be_bytes().to_vec();
+    too_long.extend([0; 16]);
+    let claims = [vec![0, 0, 0, 16, 0, 0xFF, 0xFF, 0xFF], vec![b'{'; 16]].concat();
+    for bytes in [http, tls, too_long, claims, vec![0xFF; 64], vec![0; 16]] {
+        let mut client = Client::connect(node.address()).await;
+        client.send_bytes(&bytes).await;
+        assert!(client.is_closed().await, "{bytes:?}");
+        assert_eq!(other.ask(&request(code::GET_NAMESRV_CONFIG, &[])).await.code, 0);
+    }
+    let counters = node.running.server.counters();
+    assert_eq!((counters.closed_broken_frame.get(), counters.closed_tls.get()), (5, 1));
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_connection_is_closed_and_a_busy_one_is_not() {
+    let idle = Duration::from_millis(300);
+    let node = Node::alone_with(|config| config.server.limits.idle = idle).await;
+    let mut busy = Client::connect(node.address()).await;
+    let begun = Instant::now();
+    let mut silent = Client::connect(node.address()).await;
+    let keep_busy = async {
+        while begun.elapsed() < idle * 3 {
+            busy.done(&request(code::GET_NAMESRV_CONFIG, &[])).await;
+            tokio::time::sleep(idle / 6).await;
+        }
+    };
+    let (closed, ()) = futures_util::future::join(silent.is_closed(), keep_busy).await;
+    assert!(closed && begun.elapsed() >= idle);
+    assert_eq!(node.running.server.counters().closed_idle.get(), 1);
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_connection_too_many_is_closed_at_once() {
+    let node = Node::alone_with(|config| config.server.limits.connections = 2).await;
+    let mut first = Client::connect(node.address()).await;
+    let mut second = Client::connect(node.address()).await;
+    for client in [&mut first, &mut second] {
+        client.done(&request(code::GET_NAMESRV_CONFIG, &[])).await;
+    }
+    assert!(Client::connect(node.address()).await.is_closed().await);
+    assert_eq!(node.running.server.counters().connections_refused.get(), 1);
+    drop(first);
+    until("a place is given back", || node.running.server.counters().connections_now.get() == 1).await;
+    Client::connect(node.address()).await.done(&request(code::GET_NAMESRV_CONFIG, &[])).await;
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peer_that_takes_no_answers_is_closed() {
+    let node = Node::alone_with(|config| {
+        config.server.limits.write_buffer_bytes = 64 << 10;
+        config.server.limits.write_stall = Duration::from_millis(200);
+    })
+    .await;
+    let mut client = Client::connect(node.address()).await;
+    let bytes: Vec<u8> = (0..1_000).flat_map(|_| bytes_of(&request(code::GET_NAMESRV_CONFIG, &[]))).collect();
+    let flood = async { while client.stream.write_all(&bytes).await.is_ok() {} };
+    timeout(PATIENCE, flood).await.expect("it was not closed");
+    until("the close is counted", || node.running.server.counters().closed_slow_reader.get() == 1).await;
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn too_many_writes_under_way_are_answered_busy() {
+    let node = Node::alone_with(|config| config.server.limits.in_flight_per_connection = 4).await;
+    let mut client = Client::connect(node.address()).await;
+    let puts: Vec<_> = (0..50)
+        .map(|n| request(code::PUT_KV_CONFIG, &[("namespace", "n"), ("key", &n.to_string()), ("value", "v")]))
+        .collect();
+    client.send_bytes(&puts.iter().flat_map(bytes_of).collect::<Vec<u8>>()).await;
+    let mut codes = std::collections::BTreeMap::new();
+    for _ in &puts {
+        let answer = client.next().await.unwrap();
+        *codes.entry((answer.code, answer.remark)).or_insert(0) += 1;
+    }
+    let busy = codes[&(2, Some("[OVERLOAD]system busy, start flow control for a while".into()))];
+    assert_eq!(codes.values().sum::<u64>(), 50);
+    assert!((1..=46).contains(&busy), "{codes:?}");
+    assert_eq!(node.running.server.counters().busy_connection.get(), busy);
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_keep_their_order_and_look_ups_do_not_wait_for_them() {
+    let node = Node::alone().await;
+    let mut client = Client::connect(node.address()).await;
+    let puts: Vec<_> = (0..100)
+        .map(|n| request(code::PUT_KV_CONFIG, &[("namespace", "n"), ("key", "k"), ("value", &n.to_string())]))
+        .collect();
+    let look_up = request(code::GET_NAMESRV_CONFIG, &[]);
+    let frames = puts.iter().chain([&look_up]);
+    client.send_bytes(&frames.flat_map(bytes_of).collect::<Vec<u8>>()).await;
+    let mut order = Vec::new();
+    for _ in 0..=puts.len() {
+        order.push(client.next().await.unwrap().opaque);
+    }
+    assert_eq!(order[0], look_up.opaque, "the look-up came last and is answered first");
+    assert!(order[1..].iter().eq(puts.iter().map(|put| &put.opaque)), "writes are answered in order");
+    let get = request(code::GET_KV_CONFIG, &[("namespace", "n"), ("key", "k")]);
+    assert_eq!(client.done(&get).await.field("value"), Some("99"));
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn oneway_requests_are_carried_out_and_never_answered() {
+    let node = Node::alone().await;
+    let mut client = Client::connect(node.address()).await;
+    let put = request(code::PUT_KV_CONFIG, &[("namespace", "n"), ("key", "k"), ("value", "v")]).oneway();
+    client.send(&put).await;
+    client.send(&request(code::PUT_KV_CONFIG, &[]).oneway()).await;
+    client.send(&request(9_999, &[]).oneway()).await;
+    client.done(&request(code::PUT_KV_CONFIG, &[("namespace", "n"), ("key", "l"), ("value", "v")])).await;
+    let get = request(code::GET_KV_CONFIG, &[("namespace", "n"), ("key", "k")]);
+    assert_eq!(client.done(&get).await.field("value"), Some("v"), "the oneway put came before");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_sent_before_a_close_is_carried_out() {
+    let node = Node::alone().await;
+    let broker = Broker::new("b", 2);
+    let mut other = Client::connect(node.address()).await;
+    let mut client = Client::connect(node.address()).await;
+    client.done(&broker.register()).await;
+    client.send(&broker.unregister()).await;
+    let put = request(code::PUT_KV_CONFIG, &[("namespace", "n"), ("key", "k"), ("value", "v")]);
+    client.send(&put).await;
+    drop(client);
+    let get = request(code::GET_KV_CONFIG, &[("namespace", "n"), ("key", "k")]);
+    let deadline = Instant::now() + PATIENCE;
+    while other.ask(&get).await.code != 0 {
+        assert!(Instant::now() < deadline, "the put was not carried out");
+    }
+    assert_eq!(other.route("b_t0").await, Err(17));
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stopping_node_answers_what_is_under_way_and_closes() {
+    let node = Node::alone().await;
+    let mut client = Client::connect(node.address()).await;
+    let puts: Vec<_> = (0..20)
+        .map(|n| request(code::PUT_KV_CONFIG, &[("namespace", "n"), ("key", &n.to_string()), ("value", "v")]))
+        .collect();
+    client.send_bytes(&puts.iter().flat_map(bytes_of).collect::<Vec<u8>>()).await;
+    let first = client.next().await.unwrap();
+    assert_eq!(first.code, 0);
+    let stopping = tokio::spawn(node.stop());
+    for _ in 1..puts.len() {
+        let answer = client.next().await.expect("a request under way was not answered");
+        assert_eq!(answer.code, 0, "{:?}", answer.remark);
+    }
+    assert!(client.is_closed().await);
+    stopping.await.unwrap();
+}

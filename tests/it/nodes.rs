@@ -1,0 +1,154 @@
+//! Nodes in this process, each on free ports with a directory of its own, started and stopped as the program does.
+
+use raft_namesrv::{Listeners, NodeConfig, RunError, Running, run};
+use std::net::SocketAddr;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// For what must come at once on an idle machine, and may take long on a busy one.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running node.
+pub(crate) struct Node {
+    pub(crate) running: Running,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<Result<(), RunError>>,
+    pub(crate) config: NodeConfig,
+    /// Its data, removed with the last that holds it.
+    dir: TempDir,
+}
+
+impl Node {
+    /// A cluster of one, ready.
+    pub(crate) async fn alone() -> Self {
+        Self::alone_with(|_| {}).await
+    }
+
+    /// A cluster of one with other settings, ready.
+    pub(crate) async fn alone_with(change: impl FnOnce(&mut NodeConfig)) -> Self {
+        let dir = TempDir::new().unwrap();
+        let mut config = NodeConfig::new(1, dir.path().join("data"));
+        change(&mut config);
+        let node = Self::start(config, dir, free_port().await, free_port().await).await;
+        node.ready().await;
+        node
+    }
+
+    async fn start(config: NodeConfig, dir: TempDir, clients: TcpListener, peers: TcpListener) -> Self {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (started, starting) = oneshot::channel();
+        let with = config.clone();
+        let task = tokio::spawn(async move {
+            let shutdown = async {
+                let _ = stopped.await;
+            };
+            let listeners = Listeners { clients, peers, http: None };
+            run(with, listeners, shutdown, |running| drop(started.send(running.clone()))).await
+        });
+        let Ok(running) = starting.await else { panic!("the node did not start: {:?}", task.await) };
+        Self { running, stop: Some(stop), task, config, dir }
+    }
+
+    /// Where brokers and clients connect to.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.running.address
+    }
+
+    /// Waits until it answers look-ups with a leader known.
+    pub(crate) async fn ready(&self) {
+        let mut ready = self.running.service.ready();
+        let waiting = ready.wait_for(|ready| *ready == raft_namesrv::service::Ready::Yes);
+        tokio::time::timeout(PATIENCE, waiting).await.expect("not ready in time").unwrap();
+    }
+
+    /// The last entry that it applied.
+    pub(crate) fn revision(&self) -> u64 {
+        self.running.node.table().revision().map_or(0, |id| id.index)
+    }
+
+    /// Stops it as SIGTERM does; gives what a later start needs.
+    pub(crate) async fn stop(mut self) -> Stopped {
+        let addresses = (self.running.address, self.running.peer_address);
+        drop(self.stop.take());
+        tokio::time::timeout(PATIENCE, self.task).await.expect("it did not stop").unwrap().unwrap();
+        drop(self.running);
+        Stopped { config: self.config, dir: self.dir, addresses }
+    }
+}
+
+/// A node that was stopped.
+pub(crate) struct Stopped {
+    config: NodeConfig,
+    dir: TempDir,
+    addresses: (SocketAddr, SocketAddr),
+}
+
+impl Stopped {
+    /// Starts it again on its ports. Does not wait until it is ready.
+    pub(crate) async fn start(self) -> Node {
+        let clients = TcpListener::bind(self.addresses.0).await.unwrap();
+        let peers = TcpListener::bind(self.addresses.1).await.unwrap();
+        Node::start(self.config, self.dir, clients, peers).await
+    }
+}
+
+/// Several nodes of one cluster, ready.
+pub(crate) async fn cluster(nodes: u64) -> Vec<Node> {
+    cluster_with(nodes, |_| {}).await
+}
+
+/// Several nodes of one cluster with other settings, ready.
+pub(crate) async fn cluster_with(nodes: u64, change: impl Fn(&mut NodeConfig)) -> Vec<Node> {
+    let mut ports = Vec::new();
+    for id in 1..=nodes {
+        ports.push((id, free_port().await, free_port().await));
+    }
+    let members: Vec<raft::Member> = ports
+        .iter()
+        .map(|(id, _, peers)| raft::Member { id: *id, address: peers.local_addr().unwrap().to_string() })
+        .collect();
+    let mut starting = Vec::new();
+    for (id, clients, peers) in ports {
+        let dir = TempDir::new().unwrap();
+        let mut config = NodeConfig::new(id, dir.path().join("data"));
+        config.members = members.clone();
+        change(&mut config);
+        starting.push(Node::start(config, dir, clients, peers));
+    }
+    let nodes = futures_util::future::join_all(starting).await;
+    for node in &nodes {
+        node.ready().await;
+    }
+    nodes
+}
+
+/// The place of the node that leads.
+pub(crate) async fn leader(nodes: &[Node]) -> usize {
+    let found = async {
+        loop {
+            if let Some(at) = nodes.iter().position(|node| node.running.node.is_leader_with_lease().is_some())
+            {
+                return at;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, found).await.expect("no leader in time")
+}
+
+/// Waits until all nodes have applied what the furthest has.
+pub(crate) async fn same_revision(nodes: &[Node]) -> u64 {
+    let furthest = nodes.iter().map(Node::revision).max().unwrap();
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    for node in nodes {
+        node.running.node.wait_applied(furthest, deadline).await.unwrap();
+    }
+    furthest
+}
+
+async fn free_port() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").await.unwrap()
+}

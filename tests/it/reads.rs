@@ -1,0 +1,134 @@
+//! Who may answer look-ups, and how fresh the answers are.
+
+use super::client::{Broker, Client, request};
+use super::nodes::{self, Node};
+use raft_namesrv::wire::codes::request as code;
+use std::time::Duration;
+use tokio::time::Instant;
+
+const NOT_READY: Option<&str> = Some("name server not ready");
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_at_least_at_a_revision_sees_what_was_written_elsewhere() {
+    let nodes = nodes::cluster(3).await;
+    let mut writer = Client::connect(nodes[0].address()).await;
+    for n in 0..20 {
+        let value = n.to_string();
+        let put = request(
+            code::PUT_KV_CONFIG,
+            &[("namespace", "n"), ("key", "k"), ("value", &value), ("__READ_MODE", "local")],
+        );
+        let answer = writer.done(&put).await;
+        let revision = answer.field("__REVISION").expect("a write tells its revision when asked").to_owned();
+        for (at, node) in nodes.iter().enumerate() {
+            let mut reader = Client::connect(node.address()).await;
+            let key = [("namespace", "n"), ("key", "k")];
+            let at_least = request(code::GET_KV_CONFIG, &[key[0], key[1], ("__MIN_REVISION", &revision)]);
+            let answer = reader.done(&at_least).await;
+            assert_eq!(answer.field("value"), Some(&*value), "node {at}");
+            assert!(answer.field("__REVISION").unwrap().parse::<u64>().unwrap() >= revision.parse().unwrap());
+            let linearizable =
+                request(code::GET_KV_CONFIG, &[key[0], key[1], ("__READ_MODE", "linearizable")]);
+            assert_eq!(reader.done(&linearizable).await.field("value"), Some(&*value), "node {at}");
+        }
+    }
+    let plain = writer.done(&request(code::GET_KV_CONFIG, &[("namespace", "n"), ("key", "k")])).await;
+    assert_eq!(plain.field("__REVISION"), None, "nothing that Java does not send, unless asked");
+    for node in nodes {
+        node.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_revision_that_is_not_reached_is_an_error_in_time() {
+    let node = Node::alone().await;
+    let mut client = Client::connect(node.address()).await;
+    let begun = Instant::now();
+    let far = request(code::GET_ROUTEINFO_BY_TOPIC, &[("topic", "t"), ("__MIN_REVISION", "1000000")]);
+    let answer = client.ask(&far).await;
+    assert_eq!(answer.code, 1, "never TOPIC_NOT_EXIST from a table that is too old");
+    assert!((2_000..3_000).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restarted_node_without_a_leader_is_not_ready_and_then_serves_what_it_has() {
+    let mut nodes = nodes::cluster_with(3, |config| {
+        config.service.readiness.recovery_wait = Some(Duration::from_secs(2));
+    })
+    .await;
+    let broker = Broker::new("b", 3);
+    let mut client = Client::connect(nodes[0].address()).await;
+    client.done(&broker.register()).await;
+    nodes::same_revision(&nodes).await;
+    let mut stopped = Vec::new();
+    while let Some(node) = nodes.pop() {
+        stopped.push(node.stop().await);
+    }
+    let node = stopped.pop().unwrap().start().await;
+    let begun = Instant::now();
+    let mut client = Client::connect(node.address()).await;
+    for look_up in [
+        request(code::GET_ROUTEINFO_BY_TOPIC, &[("topic", "b_t0")]),
+        request(code::GET_BROKER_CLUSTER_INFO, &[]),
+        request(code::GET_ALL_TOPIC_LIST_FROM_NAMESERVER, &[]),
+        broker.query_data_version(),
+    ] {
+        let answer = client.ask(&look_up).await;
+        assert_eq!((answer.code, answer.remark.as_deref()), (1, NOT_READY), "code {}", look_up.code);
+    }
+    loop {
+        match client.route("b_t0").await {
+            Ok(_) => break,
+            Err(code) => assert_eq!(code, 1),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(begun.elapsed() >= Duration::from_millis(500), "it waited for a leader first");
+    assert_eq!(*node.running.service.ready().borrow(), raft_namesrv::service::Ready::Stale);
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_quorum_look_ups_go_on_and_writes_are_errors_in_time() {
+    let mut nodes = nodes::cluster(3).await;
+    let mut client = Client::connect(nodes[0].address()).await;
+    let broker = Broker::new("b", 3);
+    client.done(&broker.register()).await;
+    nodes::same_revision(&nodes).await;
+    let others = nodes.split_off(1);
+    for node in others {
+        node.stop().await;
+    }
+    let begun = Instant::now();
+    let answer = client.ask(&broker.unregister()).await;
+    assert_ne!(answer.code, 0, "never success before commit");
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert!(client.route("b_t0").await.is_ok());
+    nodes.remove(0).stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stopped_node_takes_no_brokers_with_it_and_a_closing_broker_is_gone_everywhere() {
+    let mut nodes = nodes::cluster(3).await;
+    let mut broker_connection = Client::connect(nodes[0].address()).await;
+    let broker = Broker::new("b", 3);
+    broker_connection.done(&broker.register()).await;
+    nodes::same_revision(&nodes).await;
+    nodes.remove(0).stop().await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let mut client = Client::connect(nodes[0].address()).await;
+    assert!(client.route("b_t0").await.is_ok(), "its node stopped, the broker did not");
+
+    let mut elsewhere = Client::connect(nodes[1].address()).await;
+    elsewhere.done(&broker.register()).await;
+    drop(elsewhere);
+    let begun = Instant::now();
+    while client.route("b_t0").await != Err(17) {
+        assert!(begun.elapsed() < nodes::PATIENCE, "the broker closed its connection and is still there");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    for node in nodes {
+        node.stop().await;
+    }
+}

@@ -273,3 +273,6 @@ fn no_begin() -> io::Error {
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
+
+#[cfg(test)]
+mod tests;

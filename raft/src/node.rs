@@ -39,7 +39,7 @@ const STOP_STEP_MAX: Duration = Duration::from_millis(700);
 /// A node of the cluster. A cheap handle: clones are the same node.
 #[derive(Clone)]
 pub struct Node {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
 }
 
 /// What a node stands on.

@@ -92,7 +92,7 @@ async fn a_log_that_cannot_be_read_is_the_end() {
     // The others go on without it, and nothing is lost.
     cluster.kill(leader);
     let next = cluster.leader().await;
-    assert_eq!(cluster.node(late).table().kv("test", "k").is_some(), true);
+    assert!(cluster.node(late).table().kv("test", "k").is_some());
     cluster.node(next).propose(put("k", "x"), in_secs(5)).await.unwrap();
     cluster.stop().await;
 }

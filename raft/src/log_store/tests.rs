@@ -1,4 +1,4 @@
-//! openraft's own suite on our adapters, over logs and snapshots of memory.
+//! openraft's own suite on our adapters, over logs and snapshots of memory and on disk.
 
 #[path = "../../tests/common/memory.rs"]
 #[allow(dead_code, unreachable_pub, reason = "shared with the integration tests")]
@@ -6,12 +6,15 @@ mod memory;
 
 use super::*;
 use crate::machine::Machine;
-use crate::published::Published;
 use memory::MemoryLog;
 use openraft::StorageError;
 use openraft::testing::log::{StoreBuilder, Suite};
+use storage::directory::Directory;
+use storage::files::SystemFiles;
+use storage::log::LogOptions;
 use storage::runtime::SystemRuntime;
-use storage::snapshots::MemorySnapshots;
+use storage::snapshots::{MemorySnapshots, SledSnapshots, Snapshots};
+use tempfile::TempDir;
 
 /// The suite begins some logs at index 1, which no cluster does: what is before the first entry is not asked for.
 #[derive(Clone)]
@@ -97,24 +100,44 @@ impl RaftLogStorage<Types> for FromAnywhere {
     }
 }
 
-struct Builder;
+/// Logs and snapshots of memory.
+struct InMemory;
 
-impl StoreBuilder<Types, FromAnywhere, Machine> for Builder {
+impl StoreBuilder<Types, FromAnywhere, Machine> for InMemory {
     async fn build(&self) -> Result<((), FromAnywhere, Machine), StorageError<Types>> {
-        let store = LogStore::new(Arc::new(MemoryLog::default()));
-        let log = FromAnywhere { store, first: Arc::new(AtomicU64::new(u64::MAX)) };
-        let machine = Machine::new(
-            Arc::new(Published::default()),
-            Arc::new(MemorySnapshots::default()),
-            Arc::new(SystemRuntime),
-        );
+        let (log, machine) = adapted(Arc::new(MemoryLog::default()), Arc::new(MemorySnapshots::default()));
         Ok(((), log, machine))
     }
 }
 
+/// Logs and snapshots in a real directory each.
+struct OnDisk;
+
+impl StoreBuilder<Types, FromAnywhere, Machine, TempDir> for OnDisk {
+    async fn build(&self) -> Result<(TempDir, FromAnywhere, Machine), StorageError<Types>> {
+        let dir = tempfile::tempdir().unwrap();
+        let files = Arc::new(SystemFiles);
+        let opened =
+            Directory::open(dir.path(), 1, files, Arc::new(SystemRuntime), LogOptions::default()).unwrap();
+        let snapshots = SledSnapshots::open(&opened.directory.snapshots()).unwrap();
+        let (log, machine) = adapted(opened.log, Arc::new(snapshots));
+        Ok((dir, log, machine))
+    }
+}
+
+fn adapted(log: Arc<dyn Log>, snapshots: Arc<dyn Snapshots>) -> (FromAnywhere, Machine) {
+    let log = FromAnywhere { store: LogStore::new(log), first: Arc::new(AtomicU64::new(u64::MAX)) };
+    (log, Machine::new(Arc::default(), snapshots, Arc::new(SystemRuntime)))
+}
+
 #[tokio::test]
-async fn openraft_is_content_with_log_and_machine() {
-    Suite::test_all(Builder).await.unwrap();
+async fn openraft_is_content_with_the_adapters() {
+    Suite::test_all(InMemory).await.unwrap();
+}
+
+#[tokio::test]
+async fn openraft_is_content_with_the_real_log_and_snapshots() {
+    Suite::test_all(OnDisk).await.unwrap();
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! The log in segment files: what callers see at once, the queue to the writer, and the thread that drives it.
 
-use super::front::{Batch, Front, Request};
+use super::front::{Batch, Found, Front, Request};
 use super::held::Held;
 use super::recovery;
 use super::repair;
@@ -167,6 +167,11 @@ impl Log for FileLog {
     fn read(&self, range: Range<u64>, max_bytes: usize) -> io::Result<Vec<Entry>> {
         let found = self.shared.lock().find(range, max_bytes)?;
         found.into_iter().map(|found| found.read(&self.shared.dir)).collect()
+    }
+
+    fn read_cached(&self, range: Range<u64>, max_bytes: usize) -> Option<Vec<Entry>> {
+        let found = self.shared.lock().find(range, max_bytes).ok()?;
+        found.into_iter().map(Found::cached).collect()
     }
 
     fn oldest_wait(&self) -> Option<Duration> {

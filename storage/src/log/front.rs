@@ -49,6 +49,14 @@ impl Found {
             Self::OnDisk(place) => place.read(dir),
         }
     }
+
+    /// The entry itself, if no disk is needed for it.
+    pub(crate) fn cached(self) -> Option<Entry> {
+        match self {
+            Self::Cached(entry) => Some(entry),
+            Self::OnDisk(_) => None,
+        }
+    }
 }
 
 impl Front {

@@ -31,6 +31,11 @@ mod table_chunks;
 mod transfer;
 mod types;
 
+#[cfg(test)]
+#[path = "../tests/common/memory.rs"]
+#[allow(dead_code, unreachable_pub, reason = "shared with the integration tests")]
+mod memory;
+
 pub use api::*;
 pub use node::{Node, Parts};
 pub use peer::{BoxedStream, NetworkFuture, PeerNetwork, PeerStream, TcpPeers};

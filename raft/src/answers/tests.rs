@@ -1,18 +1,14 @@
 //! A received snapshot against a log that does not rest. openraft has an open fault there: a purge can overtake the
 //! apply, and its core panics. Our guard waits until the log rests.
 
-#[path = "../../tests/common/memory.rs"]
-#[allow(dead_code, unreachable_pub, reason = "shared with the integration tests")]
-mod memory;
-
 use super::*;
 use crate::api::{Directory, Member, NodeId, Options, PeerMessages, SnapshotPolicy, Timing};
+use crate::memory::MemoryLog;
 use crate::node::{Node, Parts};
 use crate::peer::{BoxedStream, NetworkFuture, PeerNetwork};
 use crate::published::State;
 use crate::types::{Batch, Contact, Membership, RaftEntry, StoredMembership};
 use bytes::Bytes;
-use memory::MemoryLog;
 use openraft::EntryPayload;
 use openraft::raft::AppendEntriesRequest;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,12 +1,8 @@
 //! openraft's own suite on our adapters, over logs and snapshots of memory and on disk.
 
-#[path = "../../tests/common/memory.rs"]
-#[allow(dead_code, unreachable_pub, reason = "shared with the integration tests")]
-mod memory;
-
 use super::*;
 use crate::machine::Machine;
-use memory::MemoryLog;
+use crate::memory::MemoryLog;
 use openraft::StorageError;
 use openraft::testing::log::{StoreBuilder, Suite};
 use storage::directory::Directory;

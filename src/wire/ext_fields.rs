@@ -42,7 +42,16 @@ impl ExtFields {
     /// A field's value; `None` when it is missing or null.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
-        self.iter().filter(|(k, _)| *k == key).last().and_then(|(_, value)| value)
+        let text = self.text.as_bytes();
+        let (mut start, mut found) = (0usize, None);
+        for field in &self.fields {
+            let key_end = field.key_end as usize;
+            if key_end - start == key.len() && text.get(start..key_end) == Some(key.as_bytes()) {
+                found = field.value_end.map(|end| (key_end, end as usize));
+            }
+            start = field.end() as usize;
+        }
+        found.and_then(|(from, to)| self.text.get(from..to))
     }
 
     /// All fields, in order.

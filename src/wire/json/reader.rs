@@ -105,6 +105,9 @@ impl<'a> Reader<'a> {
     /// It is none, or does not fit.
     pub fn int<N: TryFrom<i64>>(&mut self) -> Result<Option<N>, &'static str> {
         const NOT_A_NUMBER: &str = "not a whole number";
+        if let Some(number) = self.digits() {
+            return N::try_from(number).map(Some).map_err(|_| "a number that is too large");
+        }
         let number = match self.value()? {
             Event::Null => return Ok(None),
             Event::Text(text) if text.is_empty() || text == "null" => return Ok(None),
@@ -117,6 +120,25 @@ impl<'a> Reader<'a> {
             Event::Object | Event::Array => return Err(NOT_A_NUMBER),
         };
         N::try_from(number).map(Some).map_err(|_| "a number that is too large")
+    }
+
+    /// A plain number, as nearly all are: digits, perhaps behind a minus, and then a comma or the end of the object.
+    /// Anything else is left where it is.
+    #[inline]
+    fn digits(&mut self) -> Option<i64> {
+        self.peek();
+        let rest = self.rest();
+        let (negative, digits) = rest.strip_prefix(b"-").map_or((false, rest), |digits| (true, digits));
+        let length = digits.iter().position(|byte| !byte.is_ascii_digit())?;
+        // 18 digits always fit.
+        if !(1..=18).contains(&length) || !matches!(digits.get(length)?, b',' | b'}') {
+            return None;
+        }
+        let number =
+            digits.get(..length)?.iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0'));
+        self.at += length + usize::from(negative);
+        self.after_value = true;
+        Some(if negative { -number } else { number })
     }
 
     /// The next value as a boolean: one in quotes too, and 1 for true, other numbers for false; `None` for null and for
@@ -203,14 +225,17 @@ impl<'a> Reader<'a> {
     }
 
     /// The next byte that is no white space, with the reader before it.
+    #[inline]
     fn peek(&mut self) -> Option<u8> {
-        loop {
-            let byte = *self.text.as_bytes().get(self.at)?;
-            if !matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
-                return Some(byte);
-            }
-            self.at += 1;
-        }
+        let rest = self.rest();
+        let blanks = rest.iter().position(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n'));
+        self.at += blanks.unwrap_or(rest.len());
+        rest.get(blanks?).copied()
+    }
+
+    #[inline]
+    fn rest(&self) -> &'a [u8] {
+        self.text.as_bytes().get(self.at..).unwrap_or_default()
     }
 
     fn since(&self, start: usize) -> &'a str {
@@ -218,9 +243,9 @@ impl<'a> Reader<'a> {
     }
 
     /// Everything up to the next byte that ends a word.
+    #[inline]
     fn word(&mut self) -> &'a str {
-        let start = self.at;
-        let rest = self.text.as_bytes().get(start..).unwrap_or_default();
+        let (start, rest) = (self.at, self.rest());
         let ends = |byte: &u8| {
             matches!(
                 byte,
@@ -241,21 +266,19 @@ impl<'a> Reader<'a> {
     }
 
     /// A quoted text, with the reader on its first quote. Borrowed unless something in it is escaped.
+    #[inline]
     fn quoted(&mut self, quote: u8) -> Result<Cow<'a, str>, &'static str> {
         self.at += 1;
-        let start = self.at;
-        loop {
-            match self.text.as_bytes().get(self.at) {
-                None => return Err("a text has no end"),
-                Some(&byte) if byte == quote => {
-                    let text = self.since(start);
-                    self.at += 1;
-                    return Ok(Cow::Borrowed(text));
-                }
-                Some(b'\\') => return self.escaped(start, quote).map(Cow::Owned),
-                Some(_) => self.at += 1,
-            }
+        let (start, rest) = (self.at, self.rest());
+        let stop =
+            rest.iter().position(|byte| *byte == quote || *byte == b'\\').ok_or("a text has no end")?;
+        self.at += stop;
+        if rest.get(stop) == Some(&b'\\') {
+            return self.escaped(start, quote).map(Cow::Owned);
         }
+        let text = self.since(start);
+        self.at += 1;
+        Ok(Cow::Borrowed(text))
     }
 
     /// The rest of a quoted text that began at `start`, from its first backslash on.

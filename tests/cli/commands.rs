@@ -1,0 +1,157 @@
+//! The commands that look and change, against one node.
+
+use crate::process::{Node, failure_of, json_of, program, stdout_of};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+/// Brokers that stay until dropped.
+struct Play(Child);
+
+impl Play {
+    fn start(node: &Node) -> Self {
+        let mut command = program();
+        command.args(["play", "-n", &node.at(), "--brokers", "2", "--topics", "3"]);
+        let play = Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+        let start = Instant::now();
+        while json_of(&["brokers", "--json", "-n", &node.at()]).as_array().unwrap().len() < 2 {
+            assert!(start.elapsed() < crate::process::PATIENCE, "the brokers did not register");
+            std::thread::park_timeout(Duration::from_millis(50));
+        }
+        play
+    }
+}
+
+impl Drop for Play {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn brokers_topics_and_routes_are_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::start(dir.path(), &[]);
+    let _play = Play::start(&node);
+    let at = node.at();
+
+    let brokers = stdout_of(&["brokers", "-n", &at]);
+    assert!(brokers.contains("play-broker-0") && brokers.contains("127.0.0.1:30001"), "{brokers}");
+    let listed = json_of(&["brokers", "--json", "-n", &at]);
+    assert!(listed[0]["silenceMs"].as_u64().unwrap() < 60_000, "{listed}");
+    assert_eq!(listed[0]["topics"], 3);
+    assert_eq!(json_of(&["brokers", "--json", "--cluster", "other", "-n", &at]).as_array().unwrap().len(), 0);
+
+    assert_eq!(stdout_of(&["topics", "-n", &at]), "play-topic-0\nplay-topic-1\nplay-topic-2\n");
+    assert_eq!(stdout_of(&["topics", "--cluster", "play-cluster", "-n", &at]).lines().count(), 3);
+    assert_eq!(stdout_of(&["topics", "--cluster", "other", "-n", &at]), "");
+
+    let route = stdout_of(&["route", "play-topic-1", "-n", &at]);
+    assert!(route.contains("play-broker-1") && route.contains("read+write"), "{route}");
+    let route = json_of(&["route", "play-topic-1", "--linearizable", "--json", "-n", &at]);
+    assert_eq!(route[0]["route"]["queueDatas"].as_array().unwrap().len(), 2, "{route}");
+    assert!(route[0]["revision"].as_str().unwrap().parse::<u64>().unwrap() > 0);
+}
+
+#[test]
+fn an_unknown_topic_and_a_silent_address_are_failures_that_name_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::start(dir.path(), &[]);
+    let (code, text) = failure_of(&["route", "no-such-topic", "-n", &node.at()]);
+    assert_eq!(code, 1);
+    assert!(text.contains("no-such-topic") && text.contains(&node.at()), "{text}");
+
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    for command in ["status", "topics", "brokers", "settings"] {
+        let (code, text) = failure_of(&[command, "-n", &silent, "--timeout-ms", "500"]);
+        assert_eq!(code, 1, "{command}: {text}");
+        assert!(text.contains(&silent) || text.contains("127.0.0.1"), "{command}: {text}");
+    }
+    assert_eq!(failure_of(&["status", "-n", "a:1,a:1"]).0, 2);
+}
+
+#[test]
+fn kv_entries_come_and_go_and_move_as_javas_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::start(dir.path(), &[]);
+    let at = node.at();
+    stdout_of(&["kv", "put", "-n", &at, "NS1", "k1", "v1"]);
+    stdout_of(&["kv", "put", "-n", &at, "NS2", "k2", "v2"]);
+    assert_eq!(stdout_of(&["kv", "get", "-n", &at, "NS1", "k1"]), "v1\n");
+    assert_eq!(json_of(&["kv", "list", "--json", "-n", &at])["NS2"]["k2"], "v2");
+    assert_eq!(json_of(&["kv", "list", "--json", "-n", &at, "NS1"])["NS1"]["k1"], "v1");
+
+    let file = dir.path().join("kvConfig.json");
+    stdout_of(&["kv", "export", "-n", &at, file.to_str().unwrap()]);
+    let exported: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert_eq!(exported["configTable"]["NS1"]["k1"], "v1");
+
+    stdout_of(&["kv", "delete", "-n", &at, "NS1", "k1"]);
+    let (code, text) = failure_of(&["kv", "get", "-n", &at, "NS1", "k1"]);
+    assert_eq!(code, 1);
+    assert!(text.contains("NS1/k1"), "{text}");
+    assert_eq!(stdout_of(&["kv", "import", "-n", &at, file.to_str().unwrap()]), "2 entries put\n");
+    assert_eq!(stdout_of(&["kv", "get", "-n", &at, "NS1", "k1"]), "v1\n");
+
+    std::fs::write(&file, "{}").unwrap();
+    let (code, text) = failure_of(&["kv", "import", "-n", &at, file.to_str().unwrap()]);
+    assert_eq!(code, 1);
+    assert!(text.contains("kvConfig.json"), "{text}");
+}
+
+#[test]
+fn replicated_settings_change_and_others_say_that_they_do_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::start(dir.path(), &[]);
+    let at = node.at();
+    assert_eq!(stdout_of(&["settings", "get", "enableTopicList", "-n", &at]), "enableTopicList=true\n");
+    stdout_of(&["settings", "set", "enableTopicList", "false", "-n", &at]);
+    assert_eq!(stdout_of(&["settings", "get", "enableTopicList", "-n", &at]), "enableTopicList=false\n");
+
+    for (key, value, why) in [
+        ("listenPort", "1", "still"),
+        ("noSuchKey", "1", "no setting is named noSuchKey"),
+        ("waitSecondsForService", "soon", "still"),
+        ("configStorePath", "/tmp/x", "code 16"),
+    ] {
+        let (code, text) = failure_of(&["settings", "set", key, value, "-n", &at]);
+        assert_eq!(code, 1, "{key}: {text}");
+        assert!(text.contains(why), "{key}: {text}");
+    }
+    assert_eq!(failure_of(&["settings", "get", "noSuchKey", "-n", &at]).0, 1);
+}
+
+#[test]
+fn probes_and_metrics_answer_on_the_http_port() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::start(dir.path(), &[]);
+    let settings = json_of(&["settings", "--json", "-n", &node.at()]);
+    let port = settings[node.at()]["httpListenPort"].as_str().unwrap().to_owned();
+    let http = format!("127.0.0.1:{port}");
+    assert_eq!(stdout_of(&["probe", "--http", &http]), "ready\n");
+    assert_eq!(stdout_of(&["probe", "--live", "--http", &http]), "alive\n");
+    assert_eq!(json_of(&["probe", "--json", "--http", &http])["ok"], true);
+
+    let metrics = get(&http, "/metrics");
+    assert!(metrics.starts_with("HTTP/1.1 200"), "{metrics}");
+    for line in ["rocketmq_namesrv_ready 1", "rocketmq_namesrv_leading 1", "# HELP rocketmq_namesrv_requests "] {
+        assert!(metrics.lines().any(|l| l.starts_with(line)), "{line} in {metrics}");
+    }
+    assert!(get(&http, "/no-such-path").starts_with("HTTP/1.1 404"));
+
+    let (code, text) = failure_of(&["transfer", "--to", "7", "-n", &node.at()]);
+    assert_eq!(code, 1);
+    assert!(text.contains('7'), "{text}");
+
+    node.kill();
+    assert_eq!(failure_of(&["probe", "--http", &http]).0, 1);
+}
+
+fn get(address: &str, path: &str) -> String {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}

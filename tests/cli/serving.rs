@@ -1,0 +1,110 @@
+//! `serve`: start, stop, restart, and why it refuses.
+
+use crate::process::{Node, failure_of, json_of, program, run, stdout_of};
+use std::time::Instant;
+
+#[test]
+fn it_says_what_java_says_serves_and_ends_with_zero() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::start(dir.path(), &[]);
+    assert_eq!(node.boot_line, "The Name Server boot success. serializeType=JSON\n");
+    let status = json_of(&["status", "--json", "-n", &node.at()]);
+    assert_eq!(status[0]["ready"], true, "{status}");
+    assert_eq!(status[0]["leading"], true, "{status}");
+    let asked = Instant::now();
+    assert_eq!(node.terminate(), 0);
+    assert!(asked.elapsed().as_secs() < 30, "{:?}", asked.elapsed());
+}
+
+#[test]
+fn what_was_acknowledged_is_there_after_kill_9_and_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::start(dir.path(), &[]);
+    stdout_of(&["kv", "put", "-n", &node.at(), "NS", "key", "välue with spaces"]);
+    let before = json_of(&["status", "--json", "--hash", "-n", &node.at()]);
+    node.kill();
+    let node = Node::start(dir.path(), &[]);
+    assert_eq!(stdout_of(&["kv", "get", "-n", &node.at(), "NS", "key"]), "välue with spaces\n");
+    let after = json_of(&["status", "--json", "--hash", "-n", &node.at()]);
+    assert_eq!(before[0]["clusterId"], after[0]["clusterId"]);
+    assert!(after[0]["term"].as_u64() > before[0]["term"].as_u64());
+}
+
+#[test]
+fn a_taken_port_is_exit_code_3_and_names_the_address() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().to_str().unwrap();
+    let free = "127.0.0.1:0";
+    let flags = ["serve", "--data", data, "--listen", &address, "--peer-listen", free, "--http-listen", free];
+    let (code, text) = failure_of(&flags);
+    assert_eq!(code, 3, "{text}");
+    assert!(text.contains(&address), "{text}");
+}
+
+#[test]
+fn a_directory_of_another_node_or_process_is_exit_code_1() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().to_str().unwrap();
+    let node = Node::start(dir.path(), &[]);
+    let (code, text) = failure_of(&["serve", "--data", data, "--listen", "127.0.0.1:0"]);
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains(data), "{text}");
+    assert_eq!(node.terminate(), 0);
+    let (code, text) = failure_of(&["serve", "--data", data, "--listen", "127.0.0.1:0", "--node-id", "2"]);
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains(data) && text.contains('2'), "{text}");
+}
+
+#[test]
+fn wrong_arguments_are_exit_code_2_and_wrong_settings_1() {
+    assert_eq!(failure_of(&["serve", "--members", "1=a:1,1=b:2"]).0, 2);
+    assert_eq!(failure_of(&["serve", "--listen", "nowhere"]).0, 2);
+    assert_eq!(failure_of(&["no-such-command"]).0, 2);
+    let (code, text) = failure_of(&["serve", "--members", "1=a:1,2=b:2"]);
+    assert_eq!(code, 1);
+    assert!(text.contains("--node-id"), "{text}");
+    let (code, text) = failure_of(&["serve", "-c", "/does/not/exist"]);
+    assert_eq!(code, 1);
+    assert!(text.contains("/does/not/exist"), "{text}");
+}
+
+#[test]
+fn javas_file_is_read_and_dash_p_prints_what_holds() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("namesrv.conf");
+    std::fs::write(&file, "listenPort=19876\nbindAddress=127.0.0.1\norderMessageEnable=true\n").unwrap();
+    let printed = stdout_of(&["serve", "-p", "-c", file.to_str().unwrap()]);
+    assert!(printed.lines().any(|line| line == "listen=127.0.0.1:19876"), "{printed}");
+    assert!(printed.lines().any(|line| line == "peerListen=127.0.0.1:19976"), "{printed}");
+    // The environment stands between the flag and the file.
+    let mut command = program();
+    command.env("RAFT_NAMESRV_LISTEN", "127.0.0.2:1").args(["serve", "-p", "-c", file.to_str().unwrap()]);
+    let printed = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    assert!(printed.lines().any(|line| line == "listen=127.0.0.2:1"), "{printed}");
+
+    let node = Node::start(&dir.path().join("data"), &["-c", file.to_str().unwrap()]);
+    let held = stdout_of(&["settings", "-n", &node.at()]);
+    assert!(held.lines().any(|line| line == "orderMessageEnable=true"), "{held}");
+}
+
+#[test]
+fn the_binary_header_is_chosen_by_a_flag() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::start(dir.path(), &["--serialize-type", "rocketmq"]);
+    assert_eq!(node.boot_line, "The Name Server boot success. serializeType=ROCKETMQ\n");
+    assert_eq!(stdout_of(&["topics", "-n", &node.at()]), "");
+}
+
+#[test]
+fn help_and_completions_are_there() {
+    let help = stdout_of(&["--help"]);
+    for command in ["serve", "dev", "play", "status", "route", "topics", "brokers", "kv", "settings", "transfer"] {
+        assert!(help.contains(command), "{command} in {help}");
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(stdout_of(&["completions", shell]).contains("raft-namesrv"));
+    }
+    assert!(run(&["--version"]).status.success());
+}

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use storage::route_info::BrokerKey;
 
-/// Fewer removals than this within the window are never held back.
+/// Fewer removals than this within the window are never held back, and neither is anybody of so few brokers.
 pub(super) const GUARD_BROKERS_MIN: usize = 5;
 
 /// A broker that would be removed now.
@@ -19,7 +19,8 @@ pub(super) struct Candidate {
     pub(super) due: Running,
 }
 
-/// Counts removals by expiry and disconnect, and holds back those above the share.
+/// Looks at how many brokers fewer there are than at any time within the window, and holds removals above the share
+/// back. Brokers that left and came back, or made room for others, are no loss and do not count.
 ///
 /// Each voter counts the removals that it applies, so that the next leader goes on where the last one stopped: while
 /// protection lasts, a broker that was not heard since it began is held.
@@ -29,7 +30,7 @@ pub(super) struct Guard {
     share_percent: usize,
     window: Duration,
     hold: Duration,
-    /// Removals applied within the window.
+    /// When removals were applied, and how many brokers there were just before.
     applied: VecDeque<(Running, usize)>,
     since: Option<Running>,
 }
@@ -62,9 +63,9 @@ impl Guard {
         let (mut go, rest): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|c| now >= c.due + self.hold);
         let (mut held, mut rest): (Vec<_>, Vec<_>) =
             rest.into_iter().partition(|c| since.is_some_and(|since| c.heard <= since));
-        let applied = self.within_window(now);
-        let counted = applied + under_way + go.len();
-        let share = self.share(population + applied);
+        let most = self.most_within_window(now, population);
+        let counted = most - population + under_way + go.len();
+        let share = self.share(most);
         let total = counted + rest.len();
         if total >= GUARD_BROKERS_MIN && total > share {
             rest.sort_by(|a, b| (a.heard, &a.key).cmp(&(b.heard, &b.key)));
@@ -88,13 +89,10 @@ impl Guard {
         if count == 0 {
             return;
         }
-        self.applied.push_back((now, count));
-        let total = self.within_window(now);
-        if self.enabled
-            && total >= GUARD_BROKERS_MIN
-            && total >= self.share(population + total)
-            && population > 0
-        {
+        self.applied.push_back((now, population + count));
+        let most = self.most_within_window(now, population);
+        let lost = most - population;
+        if self.enabled && lost >= GUARD_BROKERS_MIN && lost >= self.share(most) && population > 0 {
             self.since = self.since.or(Some(now));
         }
     }
@@ -127,11 +125,12 @@ impl Guard {
         population.saturating_mul(self.share_percent) / 100
     }
 
-    fn within_window(&mut self, now: Running) -> usize {
+    /// The largest number of brokers within the window, those of now included.
+    fn most_within_window(&mut self, now: Running, population: usize) -> usize {
         while self.applied.front().is_some_and(|(at, _)| *at + self.window <= now) {
             self.applied.pop_front();
         }
-        self.applied.iter().map(|(_, count)| count).sum()
+        self.applied.iter().map(|(_, before)| *before).fold(population, usize::max)
     }
 }
 
@@ -192,6 +191,24 @@ mod tests {
         assert_eq!(counts(guard.admit(secs(1), 1, 0, gone(0, 0, 1))), (1, 0));
         assert_eq!(counts(guard.admit(secs(1), 4, 0, gone(0, 0, 4))), (4, 0));
         assert_eq!(counts(guard.admit(secs(1), 100, 0, gone(0, 0, 60))), (60, 0), "not more than the share");
+    }
+
+    #[test]
+    fn brokers_that_come_and_go_one_after_the_other_are_no_mass_eviction() {
+        let mut guard = guard();
+        for n in 0..20 {
+            assert_eq!(counts(guard.admit(secs(100), 1, 0, gone(99, n, n + 1))), (1, 0), "broker {n}");
+            guard.applied(secs(100), 1, 0);
+        }
+    }
+
+    #[test]
+    fn one_broker_of_many_that_keeps_coming_back_is_let_go_each_time() {
+        let mut guard = guard();
+        for _ in 0..20 {
+            assert_eq!(counts(guard.admit(secs(100), 10, 0, gone(99, 0, 1))), (1, 0));
+            guard.applied(secs(100), 1, 9);
+        }
     }
 
     #[test]

@@ -134,7 +134,9 @@ fn probes_and_metrics_answer_on_the_http_port() {
 
     let metrics = get(&http, "/metrics");
     assert!(metrics.starts_with("HTTP/1.1 200"), "{metrics}");
-    for line in ["rocketmq_namesrv_ready 1", "rocketmq_namesrv_leading 1", "# HELP rocketmq_namesrv_requests "] {
+    for line in
+        ["rocketmq_namesrv_ready 1", "rocketmq_namesrv_leading 1", "# HELP rocketmq_namesrv_requests "]
+    {
         assert!(metrics.lines().any(|l| l.starts_with(line)), "{line} in {metrics}");
     }
     assert!(get(&http, "/no-such-path").starts_with("HTTP/1.1 404"));

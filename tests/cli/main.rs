@@ -1,6 +1,7 @@
 //! The real program, as an operator types it: what it prints, what it answers, how it exits.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(clippy::disallowed_methods, reason = "time limits of processes are real time")]
 
 mod commands;
 mod process;

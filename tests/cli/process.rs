@@ -90,7 +90,7 @@ impl Node {
         self.child.wait().unwrap().code().unwrap()
     }
 
-    /// Waits until it ends by itself or is gone; for a node that must not serve.
+    /// Ends it with kill -9.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

@@ -100,7 +100,9 @@ fn the_binary_header_is_chosen_by_a_flag() {
 #[test]
 fn help_and_completions_are_there() {
     let help = stdout_of(&["--help"]);
-    for command in ["serve", "dev", "play", "status", "route", "topics", "brokers", "kv", "settings", "transfer"] {
+    for command in
+        ["serve", "dev", "play", "status", "route", "topics", "brokers", "kv", "settings", "transfer"]
+    {
         assert!(help.contains(command), "{command} in {help}");
     }
     for shell in ["bash", "zsh", "fish"] {

@@ -108,8 +108,10 @@ impl Core {
         let me = self.id();
         let was = before.committed.get_node(&me).is_some();
         let is = members.committed.get_node(&me).is_some() || members.effective.get_node(&me).is_some();
+        let gone = before.effective.nodes().map(|(id, _)| *id).filter(|id| members.contact(*id).is_none());
+        let gone: Vec<_> = gone.collect();
         self.context.members.store(Arc::new(members));
-        self.peers.forget_strangers();
+        gone.into_iter().for_each(|id| self.peers.forget(id));
         if was && !is {
             tracing::warn!("node {me} was removed from the cluster");
             self.context.removed.store(true, Ordering::Release);

@@ -85,11 +85,10 @@ impl Peers {
         peers.get(&id).is_some_and(|peer| peer.is_reachable())
     }
 
-    /// Forgets nodes that are neither members nor contacts any more; their connections end.
-    pub(crate) fn forget_strangers(&self) {
-        let known: Vec<NodeId> = self.context.others().iter().map(|m| m.id).collect();
+    /// Forgets a node that is no member any more; its connections end.
+    pub(crate) fn forget(&self, id: NodeId) {
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
-        peers.retain(|id, _| known.contains(id));
+        peers.remove(&id);
     }
 }
 

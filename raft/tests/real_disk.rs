@@ -1,0 +1,143 @@
+//! Three nodes on real logs and real snapshots: killed one after the other under load, they lose nothing and agree.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use bytes::Bytes;
+use common::{eventually, free_address, in_secs, put, quick};
+use raft::{Directory, Member, Node, NodeId, Options, Parts, PeerMessages, SnapshotPolicy, TcpPeers};
+use std::future::Future;
+use std::io;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use storage::directory;
+use storage::files::SystemFiles;
+use storage::log::LogOptions;
+use storage::marker::MarkerFile;
+use storage::runtime::SystemRuntime;
+use storage::snapshots::SledSnapshots;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+
+struct Marker(Arc<MarkerFile>);
+
+impl Directory for Marker {
+    fn cluster_id(&self) -> Option<u128> {
+        self.0.get().cluster_id
+    }
+
+    fn save_cluster_id(&self, cluster_id: u128) -> io::Result<()> {
+        self.0.set_cluster_id(cluster_id)
+    }
+
+    fn log_was_cut(&self) -> bool {
+        false
+    }
+}
+
+impl PeerMessages for Marker {
+    fn handle(&self, _: NodeId, message: Bytes) -> Pin<Box<dyn Future<Output = Bytes> + Send + '_>> {
+        Box::pin(async { message })
+    }
+}
+
+/// Opens a node on a directory; while the tasks of a killed one still hold it, tries again.
+async fn open(path: &Path, options: &Options) -> (Node, Runtime) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (path, options) = (path.to_owned(), options.clone());
+    let opened = runtime.spawn(async move {
+        let files = Arc::new(SystemFiles);
+        let me = options.node_id;
+        let opened = loop {
+            let log = LogOptions::default();
+            match directory::Directory::open(&path, me, files.clone(), Arc::new(SystemRuntime), log) {
+                Ok(opened) => break opened,
+                Err(directory::OpenError::Locked { .. }) => {
+                    tokio::time::sleep(Duration::from_millis(20)).await
+                }
+                Err(e) => panic!("{e}"),
+            }
+        };
+        let address = options.members.iter().find(|m| m.id == me).unwrap().address.clone();
+        let listener = loop {
+            match TcpListener::bind(&address).await {
+                Ok(listener) => break listener,
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        };
+        let snapshots = SledSnapshots::open(&opened.directory.snapshots()).unwrap();
+        let parts = Parts {
+            log: opened.log,
+            snapshots: Arc::new(snapshots),
+            runtime: Arc::new(SystemRuntime),
+            network: Arc::new(TcpPeers::new(listener)),
+            directory_id: opened.directory.id(),
+            directory: Arc::new(Marker(Arc::clone(opened.directory.marker()))),
+            messages: Arc::new(Marker(Arc::clone(opened.directory.marker()))),
+        };
+        Node::open(options, parts).await.unwrap()
+    });
+    let node = opened.await.unwrap();
+    (node, runtime)
+}
+
+#[tokio::test]
+async fn killed_one_after_the_other_they_lose_nothing_and_agree() {
+    let members: Vec<Member> = (1..=3).map(|id| Member { id, address: free_address() }).collect();
+    let dirs: Vec<_> = (0..3).map(|_| tempfile::tempdir().unwrap()).collect();
+    let options: Vec<Options> = (1..=3)
+        .map(|node_id| Options {
+            node_id,
+            members: members.clone(),
+            timing: quick(),
+            secret: b"secret".to_vec(),
+            birth: Vec::new(),
+            snapshots: SnapshotPolicy { entries: 60, ..SnapshotPolicy::default() },
+        })
+        .collect();
+    let mut nodes = Vec::new();
+    for (dir, options) in dirs.iter().zip(&options) {
+        nodes.push(Some(open(dir.path(), options).await));
+    }
+    let mut acknowledged = Vec::new();
+    for round in 0..6 {
+        let victim = round % 3;
+        for i in 0..60 {
+            if i == 20 {
+                let (node, runtime) = nodes[victim].take().unwrap();
+                drop(node);
+                runtime.shutdown_background();
+            }
+            let (writer, _) = nodes.iter().flatten().nth(i % 2).unwrap();
+            let key = format!("{round}-{i}");
+            if writer.propose(put(&key, "v"), in_secs(15)).await.is_ok() {
+                acknowledged.push(key);
+            }
+        }
+        nodes[victim] = Some(open(dirs[victim].path(), &options[victim]).await);
+    }
+    assert!(acknowledged.len() > 330, "{} of 360", acknowledged.len());
+    let all: Vec<&Node> = nodes.iter().flatten().map(|(node, _)| node).collect();
+    let last = all[0].read_barrier(in_secs(15)).await.unwrap();
+    for node in &all {
+        node.wait_applied(last, in_secs(15)).await.unwrap();
+    }
+    eventually("all at one revision", || {
+        all.iter().all(|n| n.table().revision() == all[0].table().revision())
+    })
+    .await;
+    for node in &all {
+        assert_eq!(node.table().state_hash(), all[0].table().state_hash());
+        for key in &acknowledged {
+            assert!(node.table().kv("test", key).is_some(), "{key} is lost");
+        }
+        assert!(node.status().snapshot.is_some());
+        node.shutdown().await;
+    }
+    for (_, runtime) in nodes.into_iter().flatten() {
+        runtime.shutdown_background();
+    }
+}

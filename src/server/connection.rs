@@ -228,7 +228,7 @@ impl Connection {
 
     fn session(&mut self) -> Arc<Session> {
         let (id, peer, proxied) = (self.id, self.peer, self.decoder.proxied());
-        let make = || Arc::new(Session { id, peer: proxied.unwrap_or(peer).to_string().into() });
+        let make = || Arc::new(Session::new(id, proxied.unwrap_or(peer)));
         Arc::clone(self.session.get_or_insert_with(make))
     }
 

@@ -17,8 +17,10 @@ use fingerprints::Fingerprints;
 use raft::{Node, ProposeError, Proposed};
 use readiness::Readiness;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use storage::command::{Change, Name, Origin};
 use storage::route_info::BrokerKey;
@@ -103,6 +105,14 @@ pub(crate) struct Session {
     pub(crate) id: SessionId,
     /// Address of the peer.
     pub(crate) peer: Name,
+    /// UNREGISTER requests that came over it: a registration that came before one must not undo it.
+    leaves: AtomicU64,
+}
+
+impl Session {
+    pub(crate) fn new(id: SessionId, peer: SocketAddr) -> Self {
+        Self { id, peer: peer.to_string().into(), leaves: AtomicU64::new(0) }
+    }
 }
 
 /// Carries requests out on one node.
@@ -225,9 +235,13 @@ impl Service {
         }
     }
 
-    /// A broker that shows itself is alive, whatever the answer.
+    /// A broker that shows itself is alive, whatever the answer; one that leaves is noted.
     fn hear(&self, session: &Session, request: &Request<'_>) {
         let (cluster, address) = match request {
+            Request::UnregisterBroker(_) => {
+                session.leaves.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
             Request::BrokerHeartbeat(ask) => (ask.cluster, ask.address),
             Request::QueryDataVersion(ask) => (ask.cluster, ask.address),
             _ => return,

@@ -23,6 +23,7 @@ use crate::protocol::registration::{check_crc, parse_registration, registration_
 use crate::protocol::{ReadOptions, Reply};
 use crate::wire::RemotingCommand;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use storage::command::{Basis, Change, Name, Registration};
 use storage::route_info::{BrokerKey, RegistrationCheck};
 use storage::{Outcome, Position};
@@ -46,6 +47,8 @@ struct Edge {
     key: BrokerKey,
     name: Name,
     print: u128,
+    /// How many UNREGISTER requests had come over the connection before it.
+    leaves: u64,
     /// Times that the table moved under it.
     rounds: u32,
 }
@@ -67,6 +70,7 @@ pub(super) fn begin(
         key: BrokerKey { cluster: text("clusterName"), address: text("brokerAddr") },
         name: text("brokerName"),
         print: 0,
+        leaves: session.leaves.load(Ordering::Relaxed),
         rounds: 0,
         command: Arc::new(command),
     };
@@ -125,8 +129,19 @@ impl Edge {
         self.propose_whole(whole).await
     }
 
+    /// An UNREGISTER came behind it over its connection and was carried out while it waited for the leader's word: what
+    /// it would propose now would bring a broker back that has stopped.
+    fn has_left(&self) -> bool {
+        self.session.leaves.load(Ordering::Relaxed) != self.leaves
+    }
+
     /// The leader has no such broker, though this node's table has: its word counts.
     async fn read_and_propose_whole(self) -> Progress {
+        if self.has_left() {
+            return Progress::Answered(Reply::error(
+                "the broker unregistered while its registration was under way",
+            ));
+        }
         match self.parse().await {
             Ok(whole) => self.propose_whole(Arc::new(whole)).await,
             Err(reply) => self.refuse(reply),
@@ -163,11 +178,12 @@ impl Edge {
         }
         // What came meanwhile, say a topic's deletion, may be something that the registration undoes.
         let table = self.service.table();
-        if table.live(&self.key).is_some() && table.group_version(&self.name) == version {
+        if table.live(&self.key).is_some() && (table.group_version(&self.name) == version || self.has_left())
+        {
             return self.accept(table.revision().map(|id| id.index));
         }
         self.rounds += 1;
-        Progress::InOrder(if self.rounds < ROUNDS_MAX {
+        Progress::InOrder(if self.rounds < ROUNDS_MAX && !self.has_left() {
             Box::pin(self.compare())
         } else {
             Box::pin(self.read_and_propose_whole())
@@ -181,9 +197,7 @@ impl Edge {
         }
         self.service.liveness.heard(self.session.id, self.key.clone(), Heard::Register);
         // The next one is known by its bytes, if by then nothing else has touched the broker name.
-        if let Ok((RegistrationCheck::Unchanged, version)) = self.check(whole).await {
-            self.remember(version);
-        }
+        let _ = self.check(whole).await;
         self.accept(Some(revision))
     }
 
@@ -207,10 +221,6 @@ impl Edge {
         Progress::Answered(reply)
     }
 
-    fn remember(&self, version: Position) {
-        self.service.prints.remember(&self.service.table(), &self.key, self.print, version);
-    }
-
     async fn parse(&self) -> Result<Registration, Reply> {
         let command = Arc::clone(&self.command);
         self.compute(move || parse_registration(&command)).await?
@@ -222,7 +232,7 @@ impl Edge {
         let (check, version) =
             self.compute(move || (table.check_registration(&whole), table.group_version(&name))).await?;
         if check == RegistrationCheck::Unchanged {
-            self.remember(version);
+            self.service.prints.remember(&self.service.table(), &self.key, self.print, version);
         }
         Ok((check, version))
     }

@@ -102,6 +102,19 @@ pub(crate) async fn cluster(nodes: u64) -> Vec<Node> {
 
 /// Several nodes of one cluster with other settings, ready.
 pub(crate) async fn cluster_with(nodes: u64, change: impl Fn(&mut NodeConfig)) -> Vec<Node> {
+    let nodes = start(nodes, nodes, change).await;
+    for node in &nodes {
+        node.ready().await;
+    }
+    nodes
+}
+
+/// The first `started` nodes of a new cluster of `nodes`; too few to be one.
+pub(crate) async fn some_of(nodes: u64, started: u64) -> Vec<Node> {
+    start(nodes, started, |_| {}).await
+}
+
+async fn start(nodes: u64, started: u64, change: impl Fn(&mut NodeConfig)) -> Vec<Node> {
     let mut ports = Vec::new();
     for id in 1..=nodes {
         ports.push((id, free_port().await, free_port().await));
@@ -111,18 +124,14 @@ pub(crate) async fn cluster_with(nodes: u64, change: impl Fn(&mut NodeConfig)) -
         .map(|(id, _, peers)| raft::Member { id: *id, address: peers.local_addr().unwrap().to_string() })
         .collect();
     let mut starting = Vec::new();
-    for (id, clients, peers) in ports {
+    for (id, clients, peers) in ports.into_iter().take(usize::try_from(started).unwrap()) {
         let dir = TempDir::new().unwrap();
         let mut config = NodeConfig::new(id, dir.path().join("data"));
         config.members = members.clone();
         change(&mut config);
         starting.push(Node::start(config, dir, clients, peers));
     }
-    let nodes = futures_util::future::join_all(starting).await;
-    for node in &nodes {
-        node.ready().await;
-    }
-    nodes
+    futures_util::future::join_all(starting).await
 }
 
 /// The place of the node that leads.

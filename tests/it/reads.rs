@@ -132,3 +132,79 @@ async fn a_stopped_node_takes_no_brokers_with_it_and_a_closing_broker_is_gone_ev
         node.stop().await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_waits_for_its_cluster_answers_no_look_up_and_takes_no_write() {
+    let nodes = nodes::some_of(3, 1).await;
+    let mut client = Client::connect(nodes[0].address()).await;
+    let broker = Broker::new("b", 3);
+    for look_up in [
+        request(code::GET_ROUTEINFO_BY_TOPIC, &[("topic", "t")]),
+        request(code::GET_TOPICS_BY_CLUSTER, &[("cluster", "c")]),
+        request(code::GET_BROKER_MEMBER_GROUP, &[("brokerName", "b")]),
+        request(code::GET_NAMESRV_CONFIG, &[]),
+        broker.query_data_version(),
+    ] {
+        let answer = client.ask(&look_up).await;
+        assert_eq!((answer.code, answer.remark.as_deref()), (1, NOT_READY), "code {}", look_up.code);
+    }
+    let begun = Instant::now();
+    let put = request(code::PUT_KV_CONFIG, &[("namespace", "n"), ("key", "k"), ("value", "v")]);
+    assert_eq!(client.ask(&put).await.code, 1);
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    for node in nodes {
+        node.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_set_to_linearizable_reads_answers_none_without_a_quorum() {
+    let mut nodes = nodes::cluster_with(3, |config| {
+        config.service.read_mode = raft_namesrv::protocol::ReadMode::Linearizable;
+    })
+    .await;
+    let mut client = Client::connect(nodes[0].address()).await;
+    client.done(&Broker::new("b", 3).register()).await;
+    assert!(client.route("b_t0").await.is_ok());
+    for node in nodes.split_off(1) {
+        node.stop().await;
+    }
+    assert_eq!(client.route("b_t0").await, Err(1));
+    let local = request(code::GET_ROUTEINFO_BY_TOPIC, &[("topic", "b_t0"), ("__READ_MODE", "local")]);
+    assert_eq!(client.ask(&local).await.code, 0, "unless a request asks for less");
+    nodes.remove(0).stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_list_is_whole() {
+    let node = Node::alone().await;
+    let mut client = Client::connect(node.address()).await;
+    client.done(&Broker::new("b", 6_000).register()).await;
+    let answer = client.done(&request(code::GET_ALL_TOPIC_LIST_FROM_NAMESERVER, &[])).await;
+    let topics = super::client::json_of(&answer)["topicList"].as_array().unwrap().len();
+    assert_eq!(topics, 6_000);
+    node.stop().await;
+}
+
+/// Start and stop many times on the same ports and directory: nothing is left behind, nothing is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_starts_again_on_its_ports_and_directory_with_all_it_had() {
+    let mut node = Node::alone().await;
+    for round in 0..10 {
+        let mut client = Client::connect(node.address()).await;
+        let value = round.to_string();
+        client
+            .done(&request(code::PUT_KV_CONFIG, &[("namespace", "n"), ("key", &value), ("value", &value)]))
+            .await;
+        drop(client);
+        node = node.stop().await.start().await;
+        node.ready().await;
+        let mut client = Client::connect(node.address()).await;
+        for before in 0..=round {
+            let key = before.to_string();
+            let get = request(code::GET_KV_CONFIG, &[("namespace", "n"), ("key", &key)]);
+            assert_eq!(client.done(&get).await.field("value"), Some(&*key), "round {round}");
+        }
+    }
+    node.stop().await;
+}

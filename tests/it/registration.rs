@@ -198,3 +198,57 @@ async fn a_registration_at_every_node_is_answered_from_its_own_table() {
         node.stop().await;
     }
 }
+
+/// Two topic names fill a frame nearly to its limit: the entry is as large, and reaches every node.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_registration_just_under_the_frame_limit_reaches_all_nodes_and_one_over_it_none() {
+    const FRAME: usize = 16 << 20;
+    let nodes = nodes::cluster(3).await;
+    let mut client = Client::connect(nodes[0].address()).await;
+    let with_names_of = |bytes: usize| {
+        let mut broker = Broker::new("b", 2);
+        broker.topics = ["x", "y"].iter().map(|name| (name.repeat(bytes), 4)).collect();
+        broker.register()
+    };
+    // Each name stands in the body twice: as a key and as `topicName`.
+    let largest = (FRAME - 4_096) / 4;
+    client.done(&with_names_of(largest)).await;
+    let revision = nodes::same_revision(&nodes).await;
+    for node in &nodes {
+        let mut client = Client::connect(node.address()).await;
+        assert!(client.route(&"y".repeat(largest)).await.is_ok());
+    }
+    let mut other = Client::connect(nodes[0].address()).await;
+    let too_large = super::client::bytes_of(&with_names_of(FRAME / 4 + 64));
+    // The connection may be reset before all of it is sent.
+    let _ = tokio::io::AsyncWriteExt::write_all(&mut other.stream, &too_large).await;
+    assert!(other.is_closed().await);
+    assert_eq!(nodes[0].running.server.counters().closed_broken_frame.get(), 1);
+    assert_eq!(nodes::same_revision(&nodes).await, revision);
+    for node in nodes {
+        node.stop().await;
+    }
+}
+
+/// A broker that sends its table in pieces, with rising and with equal versions: all of it is routed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_in_pieces_is_routed_whole() {
+    let node = Node::alone().await;
+    let mut client = Client::connect(node.address()).await;
+    let whole = Broker::new("b", 60);
+    for rising in [true, false] {
+        for round in 0..3 {
+            for (at, piece) in whole.topics.chunks(20).enumerate() {
+                let counter = if rising { round * 3 + at as i64 } else { 100 };
+                let part = Broker { topics: piece.to_vec(), counter, ..whole.clone() };
+                client.done(&part.register()).await;
+            }
+        }
+        for topic in 0..60 {
+            assert!(client.route(&format!("b_t{topic}")).await.is_ok(), "topic {topic}, rising {rising}");
+        }
+    }
+    let counted = &node.running.service.registrations;
+    assert!(counted.known_bytes.get() >= 3, "pieces at one version are known by their bytes");
+    node.stop().await;
+}

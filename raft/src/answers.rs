@@ -10,9 +10,9 @@ use openraft::raft::TransferLeaderRequest;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use storage::Vote;
 use storage::disk::SpaceLevel;
 use storage::snapshots::SnapshotMeta;
-use storage::{LogId, Vote};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
@@ -254,7 +254,7 @@ impl PeerSession {
             }
             Request::StateHash { index } => self.core.state_hash_at(index).await,
             Request::Diverged { index } => {
-                self.core.note_divergence(self.from.node_id, LogId { term: 0, index });
+                self.core.note_divergence(self.from.node_id, index);
                 Reply::Noted
             }
             _ => wrong_lane(),

@@ -9,7 +9,7 @@ use crate::table_chunks;
 use futures_util::future::join_all;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
-use storage::{LogId, RouteInfo};
+use storage::RouteInfo;
 use tokio::time::{Instant, sleep};
 
 /// Between two comparisons.
@@ -62,15 +62,14 @@ impl Core {
     }
 
     async fn diverged(&self, id: NodeId, index: u64) {
-        self.note_divergence(id, LogId { term: 0, index });
+        self.note_divergence(id, index);
         let limit = Limit::Deadline(Instant::now() + ANSWER_MAX);
         // It is an alarm here whether or not the other node hears of it.
         let _ = self.peers.peer(id).call(Lane::Call, &Request::Diverged { index }, limit).await;
     }
 
     /// An alarm: the tables of another node differ from this node's.
-    pub(crate) fn note_divergence(&self, id: NodeId, at: LogId) {
-        let index = at.index;
+    pub(crate) fn note_divergence(&self, id: NodeId, index: u64) {
         tracing::error!("the tables of node {id} and node {} differ at index {index}", self.id());
         self.context.notices.set(
             &format!("state of {id}"),

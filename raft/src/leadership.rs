@@ -111,7 +111,10 @@ impl Core {
         let gone = before.effective.nodes().map(|(id, _)| *id).filter(|id| members.contact(*id).is_none());
         let gone: Vec<_> = gone.collect();
         self.context.members.store(Arc::new(members));
-        gone.into_iter().for_each(|id| self.peers.forget(id));
+        for id in gone {
+            self.peers.forget(id);
+            self.context.notices.clear(&format!("node {id}"));
+        }
         if was && !is {
             tracing::warn!("node {me} was removed from the cluster");
             self.context.removed.store(true, Ordering::Release);

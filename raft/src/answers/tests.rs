@@ -14,10 +14,10 @@ use openraft::raft::AppendEntriesRequest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
-use storage::RouteInfo;
 use storage::log::Log;
 use storage::runtime::SystemRuntime;
 use storage::snapshots::{MemorySnapshots, Snapshots};
+use storage::{LogId, RouteInfo};
 use tokio::time::timeout;
 
 struct NoNetwork;
@@ -152,5 +152,29 @@ async fn a_snapshot_waits_until_the_log_rests() {
     assert!(matches!(node.core.answer_raft(append(31..40, Some(39))).await, Reply::Append(_)));
     node.core.wait_applied(39, Instant::now() + Duration::from_secs(5)).await.unwrap();
     assert!(timeout(Duration::from_millis(10), node.died()).await.is_err());
+    node.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_state_is_hashed_at_exactly_the_index_that_is_asked_for() {
+    let (node, _log) = follower().await;
+    let core = &node.core;
+    assert!(matches!(core.answer_raft(append(0..5, Some(4))).await, Reply::Append(_)));
+    core.wait_applied(4, Instant::now() + Duration::from_secs(5)).await.unwrap();
+    let empty = core.published.table().state_hash().total;
+    assert_eq!(core.state_hash_at(4).await, Reply::StateHash(Some(empty)));
+    assert_eq!(core.state_hash_at(2).await, Reply::StateHash(None), "that state is gone");
+    let ahead = {
+        let core = Arc::clone(core);
+        tokio::spawn(async move { core.state_hash_at(6).await })
+    };
+    sleep(10 * REST_PAUSE).await;
+    assert!(matches!(core.answer_raft(append(5..9, Some(8))).await, Reply::Append(_)));
+    assert_eq!(ahead.await.unwrap(), Reply::StateHash(Some(empty)));
+
+    assert!(node.status().diverged.is_empty());
+    core.note_divergence(3, 4);
+    assert_eq!(node.status().diverged, [3]);
+    assert!(node.status().notice.contains("tables of node 3 differ"));
     node.shutdown().await;
 }

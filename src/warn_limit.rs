@@ -18,6 +18,11 @@ struct Held {
 }
 
 impl WarnLimit {
+    /// One that has let nothing through yet.
+    pub(crate) const fn new() -> Self {
+        Self(Mutex::new(Held { last: None, since: 0 }))
+    }
+
     /// `Some(held back since the last line)` when a line may be written now.
     pub(crate) fn allow(&self) -> Option<u64> {
         let now = Instant::now();

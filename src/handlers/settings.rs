@@ -2,6 +2,7 @@
 
 use super::{After, Plan};
 use crate::protocol::{Reply, properties, remarks};
+use crate::warn_limit::WarnLimit;
 use crate::wire::codes::result::NO_PERMISSION;
 use std::collections::BTreeMap;
 use storage::RouteInfo;
@@ -59,9 +60,16 @@ pub fn update(properties: Vec<(Name, Name)>, node: &NodeSettings) -> Plan<'stati
     }
     let (of_node, properties): (Vec<_>, Vec<_>) =
         properties.into_iter().partition(|(key, _)| Settings::kind(key) == SettingKind::Node);
-    if !of_node.is_empty() {
+    static IGNORED: WarnLimit = WarnLimit::new();
+    if !of_node.is_empty()
+        && let Some(held_back) = IGNORED.allow()
+    {
         let keys: Vec<&str> = of_node.iter().map(|(key, _)| &**key).collect();
-        tracing::warn!(?keys, "settings of a node are not changed by request: set them on the node itself");
+        tracing::warn!(
+            ?keys,
+            held_back,
+            "settings of a node are not changed by request: set them on the node itself"
+        );
     }
     if properties.is_empty() {
         return Plan::Answer(Reply::success());

@@ -196,9 +196,9 @@ impl Connection {
             if command.is_answer() {
                 continue;
             }
+            // Once per buffer: its count of holders is shared by all connections.
             let table = table.get_or_insert_with(|| self.shared.service.table());
-            let table = Arc::clone(table);
-            self.begin(command, &table);
+            self.begin(command, table);
             if self.outbound.len() >= FLUSH_BYTES && self.flush().is_err() {
                 break; // the next read or write tells
             }

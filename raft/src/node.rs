@@ -4,6 +4,7 @@ use crate::api::{
     AppliedEntry, Directory, Leadership, MemberChange, MessageError, NodeId, OpenError, Options,
     PeerMessages, ProposeError, Proposed, ReadError, Status,
 };
+use crate::batcher::Waiting;
 use crate::context::{Context, Members};
 use crate::core::Core;
 use crate::log_store::LogStore;
@@ -22,6 +23,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use storage::disk::Watchdog;
 use storage::log::Log;
 use storage::runtime::Runtime;
 use storage::snapshots::Snapshots;
@@ -129,16 +131,7 @@ impl Node {
         });
         let watchdog = disk_watch::watchdog(&core)
             .map_err(|e| OpenError::Failed(format!("the disk watchdog cannot start: {e}")))?;
-        core.raft.run();
-        let tasks = &core.context.tasks;
-        tasks.spawn(leadership::run(Arc::clone(&core)));
-        tasks.spawn(leadership::watch_core(Arc::clone(&core)));
-        tasks.spawn(batcher::run(Arc::clone(&core), waiting));
-        tasks.spawn(snapshot_driver::run(Arc::clone(&core)));
-        tasks.spawn(disk_watch::run(Arc::clone(&core), watchdog));
-        tasks.spawn(hash_check::run(Arc::clone(&core)));
-        tasks.spawn(bootstrap::run(Arc::clone(&core)));
-        tasks.spawn(server::run(Arc::clone(&core.context), Arc::clone(&core) as Arc<dyn server::Answers>));
+        start(&core, waiting, watchdog);
         Ok(Self { core })
     }
 
@@ -294,4 +287,18 @@ impl Node {
         let log = Arc::clone(&core.context.log);
         let _ = timeout(STOP_STEP_MAX, tokio::task::spawn_blocking(move || log.close())).await;
     }
+}
+
+/// Starts Raft and all tasks of the node.
+fn start(core: &Arc<Core>, waiting: mpsc::Receiver<Waiting>, watchdog: Watchdog) {
+    core.raft.run();
+    let tasks = &core.context.tasks;
+    tasks.spawn(leadership::run(Arc::clone(core)));
+    tasks.spawn(leadership::watch_core(Arc::clone(core)));
+    tasks.spawn(batcher::run(Arc::clone(core), waiting));
+    tasks.spawn(snapshot_driver::run(Arc::clone(core)));
+    tasks.spawn(disk_watch::run(Arc::clone(core), watchdog));
+    tasks.spawn(hash_check::run(Arc::clone(core)));
+    tasks.spawn(bootstrap::run(Arc::clone(core)));
+    tasks.spawn(server::run(Arc::clone(&core.context), Arc::clone(core) as Arc<dyn server::Answers>));
 }

@@ -11,31 +11,29 @@ admin() {
 client_says() {
   local pattern=$1 output
   shift
-  if ! output=$(client "$@"); then
-    echo "$output"
-    return 1
-  fi
+  output=$(client "$@") || ! echo "$output" || return 1
   echo "$output"
-  grep -qE -e "$pattern" <<<"$output" || {
-    echo "expected: $pattern"
-    return 1
-  }
+  grep -qE -e "$pattern" <<<"$output" || ! echo "expected: $pattern"
 }
 
-# every_node PATTERN COMMAND...: the same of each node on its own, and all say the same.
-every_node() {
-  local pattern=$1 one output first=
-  shift
+# at_node NODE PATTERN COMMAND...: the same of one node.
+at_node() { client_says "$2" admin "${@:3}" -n "$1" || ! echo "at node $1"; }
+
+# each_node PATTERN COMMAND...: of each node on its own.
+each_node() {
+  local one
   for one in "${address[@]}"; do
-    output=$(client_says "$pattern" admin "$@" -n "$one") || {
-      echo "node $one: $output"
-      return 1
-    }
+    at_node "$one" "$@" || return 1
+  done
+}
+
+# every_node PATTERN COMMAND...: and all nodes say exactly the same.
+every_node() {
+  local one output first=
+  for one in "${address[@]}"; do
+    output=$(at_node "$one" "$@") || ! echo "$output" || return 1
     first=${first:-$output}
-    [ "$output" = "$first" ] || {
-      printf 'node %s differs:\n%s\n%s\n' "$one" "$first" "$output"
-      return 1
-    }
+    [ "$output" = "$first" ] || ! printf 'node %s differs:\n%s\n%s\n' "$one" "$first" "$output" || return 1
   done
 }
 
@@ -57,11 +55,9 @@ refused() {
 create_topic() { admin 'create topic to .* success' updateTopic -t "$1" -c InteropCluster -r 4 -w 4; }
 
 every_node_knows_both() {
-  local one id
-  for one in "${address[@]}"; do
-    for id in 0 1; do
-      client_says "broker-a +$id +127.0.0.1:${broker_port[broker-a-$id]} " admin clusterList -n "$one" || return 1
-    done
+  local id
+  for id in 0 1; do
+    each_node "broker-a +$id +127.0.0.1:${broker_port[broker-a-$id]} " clusterList || return 1
   done
 }
 
@@ -148,7 +144,7 @@ check_slave() {
 every_node_knows_only_the_slave() {
   local one output
   for one in "${address[@]}"; do
-    output=$(client_says "1:\"127.0.0.1:${broker_port[broker-a-1]}\"" admin topicRoute -t Interop -n "$one") || return 1
+    output=$(at_node "$one" "1:\"127.0.0.1:${broker_port[broker-a-1]}\"" topicRoute -t Interop) || return 1
     ! grep -q '0:"' <<<"$output" || return 1
   done
 }
@@ -189,7 +185,7 @@ check_failover() {
 check_one_view() {
   start_broker broker-b 0 "${address[0]}"
   await_broker broker-b-0
-  check 'a broker that reaches one node is known to all' every_node 'broker-b +0 ' clusterList
+  check 'a broker that reaches one node is known to all' each_node 'broker-b +0 ' clusterList
   check 'a key put through one node' client_says 'success' admin updateOrderConf -t One -m put -v broker-b:2 -n "${address[1]}"
   check '  is read at all' every_node 'orderConf=\[broker-b:2\]' updateOrderConf -t One -m get
 }

@@ -10,6 +10,7 @@ use crate::types::{Answers, Batch, Types};
 use openraft::errors::ClientWriteError;
 use openraft::impls::OneshotResponder;
 use openraft::raft::ClientWriteResult;
+use openraft::type_config::alias::OneshotReceiverOf;
 use openraft::vote::leader_id_std::CommittedLeaderId;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -63,20 +64,43 @@ pub(crate) enum Answered {
 /// Changes on their way: hash → who waits for the outcome.
 type InFlight = Arc<Mutex<HashMap<u128, Vec<oneshot::Sender<Answered>>>>>;
 
+/// An entry on its way.
+struct Sent {
+    done: OneshotReceiverOf<Types, ClientWriteResult<Types>>,
+    hashes: Vec<u128>,
+    slot: OwnedSemaphorePermit,
+}
+
 /// Runs until the node stops or the queue ends.
 pub(crate) async fn run(core: Arc<Core>, queue: mpsc::Receiver<Waiting>) {
+    let (sent, on_their_way) = mpsc::unbounded_channel();
     let mut batcher = Batcher {
         slots: Arc::new(Semaphore::new(IN_FLIGHT_MAX)),
         in_flight: InFlight::default(),
         held: None,
         born_in: None,
+        sent,
         queue,
         core,
     };
     let stop = batcher.core.context.stop.clone();
+    let in_flight = Arc::clone(&batcher.in_flight);
+    batcher.core.context.tasks.spawn(answer_in_order(in_flight, on_their_way));
     tokio::select! {
         () = batcher.run() => {}
         () = stop.cancelled() => {}
+    }
+}
+
+/// Answers entry after entry, in the order of the log.
+///
+/// To ensure correctness: who has the answer of an entry finds no change of an earlier one still in flight. Otherwise
+/// it could join one that its own change has overwritten since, and take that one's outcome for its own.
+async fn answer_in_order(in_flight: InFlight, mut sent: mpsc::UnboundedReceiver<Sent>) {
+    while let Some(Sent { done, hashes, slot }) = sent.recv().await {
+        let answers = answers(done.await.ok(), hashes.len());
+        finish(&in_flight, hashes.into_iter().zip(answers));
+        drop(slot);
     }
 }
 
@@ -86,6 +110,8 @@ struct Batcher {
     /// Did not fit the last entry.
     held: Option<Waiting>,
     slots: Arc<Semaphore>,
+    /// Entries, in the order of the log.
+    sent: mpsc::UnboundedSender<Sent>,
     in_flight: InFlight,
     /// The term in which the cluster's first commands were proposed.
     born_in: Option<u64>,
@@ -188,12 +214,9 @@ impl Batcher {
         if let Err(e) = write.with_leader(CommittedLeaderId::new(leadership.term)).await {
             return self.finish(&draft.hashes, &Answered::Refused(e.to_string()));
         }
-        let in_flight = Arc::clone(&self.in_flight);
-        self.core.context.tasks.spawn(async move {
-            let answers = answers(done.await.ok(), draft.hashes.len());
-            finish(&in_flight, draft.hashes.iter().copied().zip(answers));
-            drop(slot);
-        });
+        if let Err(mpsc::error::SendError(sent)) = self.sent.send(Sent { done, hashes: draft.hashes, slot }) {
+            self.finish(&sent.hashes, &Answered::Unknown("the node stopped while it was under way".into()));
+        }
     }
 
     /// Sorts out what need not, or must not, go into the entry.
@@ -278,4 +301,39 @@ fn answers(result: Option<ClientWriteResult<Types>>, commands: usize) -> Vec<Ans
         None => Answered::Unknown("the node stopped while it was under way".into()),
     };
     vec![same; commands]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_later_entry_is_answered_only_after_an_earlier_one() {
+        let in_flight = InFlight::default();
+        let (sender, sent) = mpsc::unbounded_channel();
+        let slots = Arc::new(Semaphore::new(2));
+        let (mut responders, mut answers) = (Vec::new(), Vec::new());
+        for hash in [1, 2] {
+            let (responder, done) = OneshotResponder::<Types, ClientWriteResult<Types>>::new_pair();
+            let (answer, answered) = oneshot::channel();
+            in_flight.lock().unwrap().insert(hash, vec![answer]);
+            let slot = Arc::clone(&slots).acquire_owned().await.unwrap();
+            assert!(sender.send(Sent { done, hashes: vec![hash], slot }).is_ok());
+            responders.push(responder);
+            answers.push(answered);
+        }
+        let task = tokio::spawn(answer_in_order(Arc::clone(&in_flight), sent));
+        // The second entry is done first, the first one last.
+        drop(responders.pop());
+        tokio::task::yield_now().await;
+        assert!(in_flight.lock().unwrap().contains_key(&2), "the second was answered before the first");
+        drop(responders.pop());
+        for answered in answers {
+            assert!(matches!(answered.await.unwrap(), Answered::Unknown(_)));
+        }
+        drop(sender);
+        task.await.unwrap();
+        assert!(in_flight.lock().unwrap().is_empty());
+        assert_eq!(slots.available_permits(), 2);
+    }
 }

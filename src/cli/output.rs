@@ -27,7 +27,7 @@ pub(crate) fn line(text: &str) -> io::Result<()> {
 /// Writes a JSON document, indented.
 ///
 /// # Errors
-/// As [`line`].
+/// The pipe is closed or the disk is full.
 pub(crate) fn json<T: Serialize>(value: &T) -> io::Result<()> {
     line(&serde_json::to_string_pretty(value)?)
 }
@@ -35,7 +35,7 @@ pub(crate) fn json<T: Serialize>(value: &T) -> io::Result<()> {
 /// Writes a table without frames: header, then rows.
 ///
 /// # Errors
-/// As [`line`].
+/// The pipe is closed or the disk is full.
 pub(crate) fn table<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) -> io::Result<()> {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);

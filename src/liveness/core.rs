@@ -13,6 +13,7 @@ use super::stream::Stream;
 use super::views::{Effect, Views};
 use super::{
     BrokerStatus, ClosedBy, Counters, Heard, Known, LivenessOptions, LivenessStatus, PeerStatus, SessionId,
+    Strength,
 };
 use raft::NodeId;
 use std::collections::BTreeMap;
@@ -285,7 +286,10 @@ impl Core {
                 Effect::Heard(broker, at) => self.ledger.heard(&broker, at),
                 Effect::Appeared(broker) => {
                     self.ledger.heard(&broker, now);
-                    self.marks.clear(&broker);
+                    // A weak one only holds it: it may have opened before the end that marked the broker, told of late.
+                    if self.views.strongest(&broker) == Some(Strength::Strong) {
+                        self.marks.clear(&broker);
+                    }
                 }
                 Effect::EndedByNode(broker) => self.marks.clear(&broker),
                 Effect::Unsure(broker) => {
@@ -309,7 +313,7 @@ impl Core {
             newest = entry.ended.map_or(newest, |ended| ended.max(newest));
             entry.ended = Some(newest);
         }
-        if self.views.strongest(&broker) != Some(super::Strength::Strong) {
+        if self.views.strongest(&broker) != Some(Strength::Strong) {
             self.marks.set(broker, newest);
         }
     }

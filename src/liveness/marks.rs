@@ -7,7 +7,8 @@ use storage::route_info::BrokerKey;
 
 /// A broker that goes as soon as no session of it is left anywhere reachable.
 ///
-/// It stays until the removal is applied, a session appears, or one of its sessions ends otherwise than by the peer.
+/// It stays until the removal is applied, a strong session appears, or one of its sessions ends otherwise than by the
+/// peer.
 /// Each voter keeps it, so that a new leader decides again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mark {

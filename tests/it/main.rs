@@ -4,6 +4,7 @@
 
 mod client;
 mod connections;
+mod liveness;
 mod nodes;
 mod parsers;
 mod reads;

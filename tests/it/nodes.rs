@@ -77,6 +77,12 @@ impl Node {
         drop(self.running);
         Stopped { config: self.config, dir: self.dir, addresses }
     }
+
+    /// Ends what is left of it after its consensus was shut down under it; how it ends does not matter.
+    pub(crate) async fn kill(mut self) {
+        drop(self.stop.take());
+        let _ = tokio::time::timeout(PATIENCE, self.task).await.expect("it did not end");
+    }
 }
 
 /// A node that was stopped.

@@ -90,6 +90,19 @@ fn a_weak_session_holds_a_broker_and_no_longer() {
     assert!(until_gone(&mut world, broker, secs(1)) < ms(50));
 }
 
+/// Closes are told at once and what opens a moment later, so the leader hears of them in the other order.
+#[test]
+fn a_weak_session_that_is_told_late_holds_a_broker_no_longer_either() {
+    let mut world = world();
+    let broker = registered(&mut world, 120_000, &[1]);
+    world.beats(broker, 2);
+    world.closes(broker, 1, ClosedBy::Peer, ms(0));
+    world.run(secs(1));
+    assert_eq!(world.everywhere(broker), Some(true));
+    world.closes(broker, 2, ClosedBy::Peer, ms(0));
+    assert!(until_gone(&mut world, broker, secs(1)) < ms(50));
+}
+
 #[test]
 fn a_session_that_appears_ends_the_mark() {
     let mut world = world();

@@ -1,0 +1,176 @@
+//! Silence: how long is too long, and who must not be taken for silent.
+
+use super::{
+    assert_expired, assert_stays, broker, gone, registered, registered_everywhere, removals, routes_to,
+    until, while_beating,
+};
+use crate::client::Client;
+use crate::nodes::{self, Node, PATIENCE};
+use std::time::Duration;
+use storage::route_info::BrokerKey;
+use tokio::time::Instant;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_broker_goes_and_its_connections_are_closed() {
+    let nodes = nodes::cluster(3).await;
+    let silent = broker("silent", 1_500);
+    let begun = Instant::now();
+    let mut connections = registered_everywhere(&nodes, &silent).await;
+    assert_stays(&nodes, &silent).await;
+    gone(&nodes, &silent).await;
+    assert!(begun.elapsed() >= Duration::from_millis(1_500));
+    for (node, connection) in nodes.iter().zip(&mut connections) {
+        assert_expired(node, &silent);
+        assert!(connection.is_closed().await);
+    }
+    for node in nodes {
+        node.stop().await;
+    }
+}
+
+/// Two silent brokers, one after the other, show that the time has passed twice.
+async fn two_timeouts_pass(nodes: &[Node], timeout_ms: i64) {
+    for name in ["silent1", "silent2"] {
+        let silent = broker(name, timeout_ms);
+        let _connection = registered(&nodes[0], &silent).await;
+        gone(nodes, &silent).await;
+        assert_expired(&nodes[0], &silent);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn heartbeats_through_any_node_keep_a_broker() {
+    let nodes = nodes::cluster(3).await;
+    let leader = nodes::leader(&nodes).await;
+    let (one, two) = ((leader + 1) % 3, (leader + 2) % 3);
+    let brokers = [broker("beats", 2_000), broker("asks", 2_000), broker("asks-leader", 2_000)];
+    let mut silent = Vec::new();
+    for (broker, at) in brokers.iter().zip([one, leader, two]) {
+        silent.push(registered(&nodes[at], broker).await);
+    }
+    let mut other = [
+        Client::connect(nodes[two].address()).await,
+        Client::connect(nodes[one].address()).await,
+        Client::connect(nodes[leader].address()).await,
+    ];
+    let [a, b, c] = &mut other;
+    let mut beats = [
+        (a, brokers[0].heartbeat().oneway()),
+        (b, brokers[1].query_data_version().oneway()),
+        (c, brokers[2].query_data_version().oneway()),
+    ];
+    while_beating(&mut beats, two_timeouts_pass(&nodes, 2_000)).await;
+    for broker in &brokers {
+        assert_stays(&nodes, broker).await;
+    }
+    for (broker, connection) in brokers.iter().zip(silent.iter_mut().chain(&mut other).collect::<Vec<_>>()) {
+        gone(&nodes, broker).await;
+        assert_expired(&nodes[leader], broker);
+        assert!(connection.is_closed().await, "the connection that it registered over");
+    }
+    for connection in &mut other {
+        assert!(connection.is_closed().await, "the connection that it sent heartbeats over");
+    }
+    for node in nodes {
+        node.stop().await;
+    }
+}
+
+/// A new leader goes on where the last one stopped: were a change of leader worth a timeout of grace, the silent
+/// broker would never go.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leaders_that_change_all_the_time_neither_keep_the_silent_nor_lose_the_living() {
+    let nodes = nodes::cluster(3).await;
+    let (silent, living) = (broker("silent", 3_000), broker("living", 3_000));
+    let _silent = registered(&nodes[0], &silent).await;
+    let _living = registered(&nodes[1], &living).await;
+    let mut beats_over = Client::connect(nodes[2].address()).await;
+    let mut terms = std::collections::BTreeSet::new();
+    let work = async {
+        while routes_to(&nodes[0], &silent).await {
+            let leader = nodes::leader(&nodes).await;
+            terms.insert(nodes[leader].running.node.status().leadership.term);
+            // Refused while the one before is not over.
+            let _ = nodes[leader].running.node.transfer(None, Instant::now() + Duration::from_secs(1)).await;
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+    };
+    let beats = &mut [(&mut beats_over, living.heartbeat().oneway())];
+    while_beating(beats, tokio::time::timeout(PATIENCE, work)).await.expect("the silent broker did not go");
+    assert!(terms.len() >= 3, "leaders changed: {terms:?}");
+    gone(&nodes, &silent).await;
+    assert_expired(&nodes[0], &silent);
+    assert!(removals(&nodes[0], &living).is_empty());
+    assert_stays(&nodes, &living).await;
+    for node in nodes {
+        node.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_stops_or_dies_neither_keeps_the_silent_nor_loses_the_living() {
+    for dies in [false, true] {
+        let mut nodes = nodes::cluster(3).await;
+        let former = nodes.remove(nodes::leader(&nodes).await);
+        let (silent, living) = (broker("silent", 2_000), broker("living", 2_000));
+        let _silent = registered(&nodes[0], &silent).await;
+        // The living one is known to the former leader only, and speaks to the others from then on.
+        let _living = registered(&former, &living).await;
+        let mut beats_over = Client::connect(nodes[1].address()).await;
+        let mut beats = [(&mut beats_over, living.query_data_version().oneway())];
+        let work = async {
+            if dies {
+                former.running.node.shutdown().await;
+                former.kill().await;
+            } else {
+                former.stop().await;
+            }
+            gone(&nodes, &silent).await;
+            two_timeouts_pass(&nodes, 2_000).await;
+        };
+        while_beating(&mut beats, work).await;
+        assert_expired(&nodes[0], &silent);
+        assert!(removals(&nodes[0], &living).is_empty());
+        assert_stays(&nodes, &living).await;
+        for node in nodes {
+            node.stop().await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_restart_of_all_nodes_every_broker_has_its_full_time() {
+    let nodes = nodes::cluster(3).await;
+    let (returning, lost) = (broker("returning", 4_000), broker("lost", 4_000));
+    let connections = [
+        registered_everywhere(&nodes, &returning).await,
+        registered_everywhere(&nodes, &lost).await,
+    ];
+    nodes::same_revision(&nodes).await;
+    let mut stopped = Vec::new();
+    for stopping in futures_util::future::join_all(nodes.into_iter().map(Node::stop)).await {
+        stopped.push(stopping);
+    }
+    drop(connections);
+    let begun = Instant::now();
+    let nodes = futures_util::future::join_all(stopped.into_iter().map(|node| node.start())).await;
+    for node in &nodes {
+        node.ready().await;
+    }
+    let key = BrokerKey { cluster: "C".into(), address: returning.address.clone().into() };
+    until("half the timeout", async || {
+        nodes.iter().all(|node| node.running.liveness.silence_ms(&key).is_some_and(|ms| ms >= 2_000))
+    })
+    .await;
+    let _back = registered_everywhere(&nodes, &returning).await;
+    gone(&nodes, &lost).await;
+    assert!(begun.elapsed() >= Duration::from_secs(4), "{:?} after the start", begun.elapsed());
+    for node in &nodes {
+        assert_expired(node, &lost);
+        assert!(removals(node, &returning).is_empty());
+    }
+    assert_stays(&nodes, &returning).await;
+    for node in nodes {
+        node.stop().await;
+    }
+}

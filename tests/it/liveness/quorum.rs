@@ -1,0 +1,115 @@
+//! Registrations that change nothing: no entry is written, and no success is told without a leader's word.
+
+use super::{
+    assert_expired, assert_stays, broker, gone, registered_everywhere, removals, until, while_beating,
+};
+use crate::client::{Broker, Client, request};
+use crate::nodes::{self, Node};
+use raft_namesrv::wire::codes::request as code;
+use std::time::Duration;
+use storage::route_info::BrokerKey;
+use tokio::time::Instant;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn twenty_rounds_that_change_nothing_write_nothing_and_succeed_everywhere() {
+    let nodes = nodes::cluster(3).await;
+    let brokers: Vec<_> = (0..3).map(|n| broker(&format!("b{n}"), 4_000)).collect();
+    let mut connections = Vec::new();
+    for broker in &brokers {
+        connections.push(registered_everywhere(&nodes, broker).await);
+    }
+    let revision = nodes::same_revision(&nodes).await;
+    for _ in 0..20 {
+        for (broker, connections) in brokers.iter().zip(&mut connections) {
+            for connection in connections {
+                connection.done(&broker.register()).await;
+                connection.done(&broker.query_data_version()).await;
+                connection.send(&broker.heartbeat().oneway()).await;
+            }
+        }
+    }
+    assert_eq!(nodes::same_revision(&nodes).await, revision);
+    for node in nodes {
+        node.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_quorum_nothing_is_told_success_nothing_goes_and_look_ups_go_on() {
+    let mut nodes = nodes::cluster_with(3, |config| {
+        config.service.registration_deadline = Duration::from_secs(1);
+        config.service.request_deadline = Duration::from_secs(1);
+    })
+    .await;
+    // Its timeout passes while there is no quorum.
+    let kept = broker("b", 1_000);
+    let mut connections = registered_everywhere(&nodes, &kept).await;
+    nodes::same_revision(&nodes).await;
+    let survivor = nodes.remove(0);
+    let stopped = futures_util::future::join_all(nodes.into_iter().map(Node::stop)).await;
+    until("no leader", async || survivor.running.node.is_leader_with_lease().is_none()).await;
+
+    let connection = &mut connections[0];
+    let register = kept.register();
+    for _ in 0..2 {
+        connection.send(&register).await;
+        for _ in 0..10 {
+            // Answered at once, before what waits: `ask` takes no other's answer.
+            let looked_up = request(code::GET_ROUTEINFO_BY_TOPIC, &[("topic", "b_t0")]);
+            assert_eq!(connection.ask(&looked_up).await.code, 0);
+        }
+        let answer = connection.next().await.unwrap();
+        assert_eq!((answer.opaque, answer.code), (register.opaque, 1), "{:?}", answer.remark);
+    }
+    let answer = connection.ask(&kept.unregister()).await;
+    assert_eq!(answer.code, 1, "{:?}", answer.remark);
+    let answer = connection.ask(&Broker::new("new", 2).register()).await;
+    assert_eq!(answer.code, 1, "{:?}", answer.remark);
+
+    let mut nodes = vec![survivor];
+    nodes.extend(futures_util::future::join_all(stopped.into_iter().map(|node| node.start())).await);
+    for node in &nodes {
+        node.ready().await;
+    }
+    nodes::leader(&nodes).await;
+    let mut client = Client::connect(nodes[1].address()).await;
+    client.done(&kept.register()).await;
+    assert!(client.route("b_t0").await.is_ok());
+    for node in nodes {
+        node.stop().await;
+    }
+}
+
+/// Whoever goes on speaking stays; whoever is silent has a full timeout from the moment on that there is a quorum again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_quorum_nobody_expires_and_after_it_everybody_has_time() {
+    let mut nodes = nodes::cluster(3).await;
+    let (living, silent) = (broker("living", 2_000), broker("silent", 2_000));
+    let mut connections = registered_everywhere(&nodes, &living).await;
+    let _silent = registered_everywhere(&nodes, &silent).await;
+    nodes::same_revision(&nodes).await;
+    let survivor = nodes.remove(0);
+    let mut beats = [(&mut connections[0], living.heartbeat().oneway())];
+    let work = async {
+        let stopped = futures_util::future::join_all(nodes.into_iter().map(Node::stop)).await;
+        let key = BrokerKey { cluster: "C".into(), address: silent.address.clone().into() };
+        let silence_ms = || survivor.running.liveness.silence_ms(&key).unwrap_or(0);
+        until("silent for twice its timeout", async || silence_ms() > 4_000).await;
+        assert_stays(std::slice::from_ref(&survivor), &silent).await;
+        let begun = Instant::now();
+        let mut nodes = futures_util::future::join_all(stopped.into_iter().map(|node| node.start())).await;
+        nodes.push(survivor);
+        gone(&nodes, &silent).await;
+        assert!(begun.elapsed() >= Duration::from_secs(2), "{:?} after the start", begun.elapsed());
+        nodes
+    };
+    let nodes = while_beating(&mut beats, work).await;
+    for node in &nodes {
+        assert_expired(node, &silent);
+        assert!(removals(node, &living).is_empty());
+    }
+    assert_stays(&nodes, &living).await;
+    for node in nodes {
+        node.stop().await;
+    }
+}

@@ -157,7 +157,7 @@ fn liveness(out: &mut Out<'_>, running: &Running) -> fmt::Result {
     let counters = status.counters;
     let removed = [("expired", counters.expired), ("disconnected", counters.disconnected)];
     let removed = removed.map(|(cause, count)| (cause.to_owned(), count));
-    out.counters("brokers_removed", "Brokers removed on this leader's decision, by cause", "cause", removed)?;
+    out.counters("brokers_removed", "Brokers that left the tables unasked, by cause", "cause", removed)?;
     out.counter("removals_retried", "Removals that were decided anew", None, counters.removals_retried)?;
     out.counter("heartbeats", "Brokers heard on connections of this node", None, counters.heard)?;
     out.counter("reports_sent", "Liveness reports sent to other nodes", None, counters.reports_sent)?;

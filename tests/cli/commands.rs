@@ -1,39 +1,14 @@
 //! The commands that look and change, against one node.
 
-use crate::process::{Node, failure_of, json_of, program, stdout_of};
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
-
-/// Brokers that stay until dropped.
-struct Play(Child);
-
-impl Play {
-    fn start(node: &Node) -> Self {
-        let mut command = program();
-        command.args(["play", "-n", &node.at(), "--brokers", "2", "--topics", "3"]);
-        let play = Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-        let start = Instant::now();
-        while json_of(&["brokers", "--json", "-n", &node.at()]).as_array().unwrap().len() < 2 {
-            assert!(start.elapsed() < crate::process::PATIENCE, "the brokers did not register");
-            std::thread::park_timeout(Duration::from_millis(50));
-        }
-        play
-    }
-}
-
-impl Drop for Play {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use crate::process::{Node, Play, failure_of, get, json_of, stdout_of};
 
 #[test]
 fn brokers_topics_and_routes_are_shown() {
     let dir = tempfile::tempdir().unwrap();
     let node = Node::start(dir.path(), &[]);
-    let _play = Play::start(&node);
     let at = node.at();
+    let _play = Play::start(&at, &["--brokers", "2", "--topics", "3"]);
+    crate::process::until("the brokers are there", || crate::process::brokers(&at).len() == 2);
 
     let brokers = stdout_of(&["brokers", "-n", &at]);
     assert!(brokers.contains("play-broker-0") && brokers.contains("127.0.0.1:30001"), "{brokers}");
@@ -125,9 +100,7 @@ fn replicated_settings_change_and_others_say_that_they_do_not() {
 fn probes_and_metrics_answer_on_the_http_port() {
     let dir = tempfile::tempdir().unwrap();
     let node = Node::start(dir.path(), &[]);
-    let settings = json_of(&["settings", "--json", "-n", &node.at()]);
-    let port = settings[node.at()]["httpListenPort"].as_str().unwrap().to_owned();
-    let http = format!("127.0.0.1:{port}");
+    let http = node.http();
     assert_eq!(stdout_of(&["probe", "--http", &http]), "ready\n");
     assert_eq!(stdout_of(&["probe", "--live", "--http", &http]), "alive\n");
     assert_eq!(json_of(&["probe", "--json", "--http", &http])["ok"], true);
@@ -147,13 +120,4 @@ fn probes_and_metrics_answer_on_the_http_port() {
 
     node.kill();
     assert_eq!(failure_of(&["probe", "--http", &http]).0, 1);
-}
-
-fn get(address: &str, path: &str) -> String {
-    use std::io::{Read, Write};
-    let mut stream = std::net::TcpStream::connect(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
 }

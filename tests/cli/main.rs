@@ -4,5 +4,6 @@
 #![allow(clippy::disallowed_methods, reason = "time limits of processes are real time")]
 
 mod commands;
+mod paused;
 mod process;
 mod serving;

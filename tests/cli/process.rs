@@ -1,11 +1,11 @@
 //! Runs the program: to its end, or as a node.
 
-use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// For what must come at once on an idle machine, and may take long on a busy one.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -54,7 +54,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Starts a one-node cluster on free ports, and waits until it serves.
+    /// Starts a node on free ports, of a cluster of its own unless `more` says otherwise, and waits until it serves.
     pub(crate) fn start(data: &Path, more: &[&str]) -> Self {
         let mut child = program()
             .args(["serve", "--listen", "127.0.0.1:0", "--data"])
@@ -76,6 +76,18 @@ impl Node {
             seen.push(line);
         };
         Self { child, address, boot_line, _log: log }
+    }
+
+    /// Where its HTTP port is.
+    pub(crate) fn http(&self) -> String {
+        let settings = json_of(&["settings", "--json", "-n", &self.at()]);
+        format!("127.0.0.1:{}", settings[self.at()]["httpListenPort"].as_str().unwrap())
+    }
+
+    /// Stops it as a debugger does, or lets it go on.
+    pub(crate) fn pause(&self, paused: bool) {
+        let signal = if paused { rustix::process::Signal::STOP } else { rustix::process::Signal::CONT };
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// Its address as the commands take it.
@@ -102,6 +114,70 @@ impl Drop for Node {
         // Gone already when the test ended it.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// A cluster of three, ready, each node with a directory below `dir`.
+pub(crate) fn cluster(dir: &Path) -> Vec<Node> {
+    let peers: Vec<_> = (0..3).map(|_| free_address()).collect();
+    let member = |(at, address): (usize, &String)| format!("{}={address}", at + 1);
+    let members = peers.iter().enumerate().map(member).collect::<Vec<_>>().join(",");
+    let start = |(at, peer): (usize, &String)| {
+        let id = (at + 1).to_string();
+        Node::start(&dir.join(&id), &["--node-id", &id, "--members", &members, "--peer-listen", peer])
+    };
+    let nodes: Vec<_> = peers.iter().enumerate().map(start).collect();
+    until("all are ready", || {
+        nodes.iter().all(|node| run(&["probe", "--http", &node.http()]).status.success())
+    });
+    nodes
+}
+
+/// Free a moment ago, at least.
+fn free_address() -> String {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+/// Brokers that play until dropped; they then die without a word.
+pub(crate) struct Play(Child);
+
+impl Play {
+    pub(crate) fn start(nameservers: &str, more: &[&str]) -> Self {
+        let mut command = program();
+        command.args(["play", "-n", nameservers]).args(more);
+        Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Play {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The addresses of all brokers that a node knows.
+pub(crate) fn brokers(at: &str) -> Vec<String> {
+    let listed = json_of(&["brokers", "--json", "-n", at]);
+    let address = |broker: &serde_json::Value| broker["address"].as_str().unwrap().to_owned();
+    listed.as_array().unwrap().iter().map(address).collect()
+}
+
+/// What a node's HTTP port answers, head and body.
+pub(crate) fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// Waits for something that processes do.
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "not in time: {what}");
+        std::thread::park_timeout(Duration::from_millis(50));
     }
 }
 

@@ -171,6 +171,10 @@ async fn live(broker: &Broker, client: &mut Client, stage: &Stage) -> Result<(),
 async fn register(broker: &Broker, client: &mut Client, stage: &Stage, change: u64) -> Result<(), Failure> {
     let command = client.request(request::REGISTER_BROKER);
     let command = broker.registration(command, change, stage.topics);
+    let command = match stage.broker_timeout_ms {
+        Some(ms) => command.with("heartbeatTimeoutMillis", &ms.to_string()),
+        None => command,
+    };
     let answer = client.must(&command).await;
     stage.counters.registrations.fetch_add(1, Relaxed);
     match answer {

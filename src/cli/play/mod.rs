@@ -36,6 +36,9 @@ pub(crate) struct Args {
     /// Seconds between two registrations of a broker
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     period: u64,
+    /// Silence after which a nameserver takes a broker for gone, which they register with [default: as nameservers do]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..))]
+    broker_timeout_ms: Option<u32>,
     /// Every so many milliseconds a broker changes a topic and registers at once
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     change_every_ms: Option<u64>,
@@ -81,6 +84,7 @@ struct Summary {
 struct Stage {
     topics: u32,
     period: Duration,
+    broker_timeout_ms: Option<u32>,
     counters: Counters,
     stop: watch::Receiver<bool>,
     timeout: Duration,
@@ -97,6 +101,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let stage = Arc::new(Stage {
         topics: args.topics,
         period: Duration::from_secs(args.period),
+        broker_timeout_ms: args.broker_timeout_ms,
         counters: Counters::default(),
         stop,
         timeout: args.target.timeout(),

@@ -1,7 +1,7 @@
 //! Connections that end: by the peer, by a node that stops, before and after another one is there.
 
 use super::{
-    assert_expired, assert_stays, broker, gone, let_another_pass, registered, registered_everywhere,
+    assert_expired, assert_stays, broker, die, gone, let_another_pass, registered, registered_everywhere,
     removals, routes_to, send_oneway,
 };
 use crate::client::{Broker, Client};
@@ -99,8 +99,7 @@ async fn brokers_of_a_node_that_stops_live_until_their_timeout() {
     let mut nodes = nodes::cluster(3).await;
     let at = (nodes::leader(&nodes).await + 1) % 3;
     let (brief, long) = (broker("brief", 3_000), Broker::new("long", 2));
-    let mut connections =
-        [registered(&nodes[at], &brief).await, registered(&nodes[at], &long).await];
+    let mut connections = [registered(&nodes[at], &brief).await, registered(&nodes[at], &long).await];
     nodes.remove(at).stop().await;
     for connection in &mut connections {
         assert!(connection.is_closed().await);
@@ -117,7 +116,7 @@ async fn brokers_of_a_node_that_stops_live_until_their_timeout() {
     }
 }
 
-/// To the others, a node whose consensus has ended without a word is a dead one, also when it led.
+/// Also when it led.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn brokers_of_a_node_that_dies_live_until_their_timeout() {
     for leads in [false, true] {
@@ -126,7 +125,7 @@ async fn brokers_of_a_node_that_dies_live_until_their_timeout() {
         let dead = nodes.remove(if leads { leader } else { (leader + 1) % 3 });
         let (brief, long) = (broker("brief", 3_000), Broker::new("long", 2));
         let connections = [registered(&dead, &brief).await, registered(&dead, &long).await];
-        dead.running.node.shutdown().await;
+        die(&dead).await;
         drop(connections);
         gone(&nodes, &brief).await;
         let_another_pass(&nodes, "other").await;

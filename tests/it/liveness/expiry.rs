@@ -1,7 +1,7 @@
 //! Silence: how long is too long, and who must not be taken for silent.
 
 use super::{
-    assert_expired, assert_stays, broker, gone, registered, registered_everywhere, removals, routes_to,
+    assert_expired, assert_stays, broker, die, gone, registered, registered_everywhere, removals, routes_to,
     until, while_beating,
 };
 use crate::client::Client;
@@ -120,7 +120,7 @@ async fn a_leader_that_stops_or_dies_neither_keeps_the_silent_nor_loses_the_livi
         let mut beats = [(&mut beats_over, living.query_data_version().oneway())];
         let work = async {
             if dies {
-                former.running.node.shutdown().await;
+                die(&former).await;
                 former.kill().await;
             } else {
                 former.stop().await;
@@ -142,10 +142,8 @@ async fn a_leader_that_stops_or_dies_neither_keeps_the_silent_nor_loses_the_livi
 async fn after_a_restart_of_all_nodes_every_broker_has_its_full_time() {
     let nodes = nodes::cluster(3).await;
     let (returning, lost) = (broker("returning", 4_000), broker("lost", 4_000));
-    let connections = [
-        registered_everywhere(&nodes, &returning).await,
-        registered_everywhere(&nodes, &lost).await,
-    ];
+    let connections =
+        [registered_everywhere(&nodes, &returning).await, registered_everywhere(&nodes, &lost).await];
     nodes::same_revision(&nodes).await;
     let mut stopped = Vec::new();
     for stopping in futures_util::future::join_all(nodes.into_iter().map(Node::stop)).await {

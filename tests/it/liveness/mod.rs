@@ -62,8 +62,15 @@ async fn routes_to(node: &Node, broker: &Broker) -> bool {
 
 async fn assert_stays(nodes: &[Node], broker: &Broker) {
     for node in nodes {
-        assert!(routes_to(node, broker).await, "{} is gone from node {}", broker.name, node.config.node_id);
+        let (id, stays) = (node.config.node_id, routes_to(node, broker).await);
+        assert!(stays, "{} is gone from node {id}: {:?}", broker.name, removals(node, broker));
     }
+}
+
+/// From now on the others hear nothing of this node. What is left of it must be killed at the end.
+async fn die(node: &Node) {
+    node.running.liveness.stop();
+    node.running.node.shutdown().await;
 }
 
 /// Waits until no node routes to the broker.

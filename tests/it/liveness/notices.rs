@@ -1,6 +1,6 @@
 //! NOTIFY_MIN_BROKER_ID_CHANGE: sent once for a change, by the leader, to those it concerns.
 
-use super::{Broker, gone, until};
+use super::{Broker, die, gone, until};
 use crate::client::{Client, request};
 use crate::nodes::{self, Node, PATIENCE};
 use bytes::BytesMut;
@@ -186,7 +186,7 @@ async fn a_change_is_told_also_when_the_leader_has_just_gone() {
     let connection = join(&nodes[1], &lowest).await;
     switch_on(&nodes[0]).await;
     nodes::same_revision(&nodes).await;
-    former.running.node.shutdown().await;
+    die(&former).await;
     drop(connection);
     let notice = two.next().await;
     assert_eq!(said(&notice), (code::NOTIFY_MIN_BROKER_ID_CHANGE, 2, Some(&*lowest.address)));

@@ -22,6 +22,9 @@ const ROUND_PAUSE: Duration = Duration::from_millis(200);
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 /// Between two looks at a cluster that this node is cut off from.
 const LOST_PAUSE: Duration = Duration::from_secs(2);
+/// What is in the way is told when it has lasted this long: nodes start one after the other, and for a moment those
+/// that are members already meet those that do not know it yet.
+const TROUBLE_PATIENCE: Duration = Duration::from_secs(2);
 /// The matter of the notices.
 const MATTER: &str = "birth";
 
@@ -48,7 +51,7 @@ pub(crate) async fn run(core: Arc<Core>) {
 
 impl Core {
     async fn be_born(&self) {
-        let mut first = true;
+        let mut trouble_since = None;
         while !self.is_initialized() {
             let me = self.id();
             let listed = &self.context.options.members;
@@ -61,13 +64,18 @@ impl Core {
                 );
             }
             match self.birth_round().await {
-                Ok(None) => {}
-                Ok(Some(members)) => self.give_birth(members).await,
-                // Others may only just be starting.
-                Err(_) if first => {}
-                Err(why) => self.context.notices.set(MATTER, why),
+                Ok(None) => trouble_since = None,
+                Ok(Some(members)) => {
+                    trouble_since = None;
+                    self.give_birth(members).await;
+                }
+                Err(why) => {
+                    let since = *trouble_since.get_or_insert_with(Instant::now);
+                    if since.elapsed() >= TROUBLE_PATIENCE {
+                        self.context.notices.set(MATTER, why);
+                    }
+                }
             }
-            first = false;
             sleep(ROUND_PAUSE).await;
         }
     }

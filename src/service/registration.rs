@@ -13,6 +13,7 @@
 //! nothing and writes nothing. To ensure correctness:
 //! - No registration is answered with success while its broker is not in this node's table (but for one that lost
 //!   against a higher stateVersion).
+//! - What waited never takes back a later registration of its broker that was carried out meanwhile.
 //! - Waiting for the leader's confirmation happens beside the connection's other requests; what is proposed keeps
 //!   their order.
 
@@ -99,7 +100,12 @@ impl Edge {
             Ok(whole) => Arc::new(whole),
             Err(reply) => return self.refuse(reply),
         };
+        // Behind from the first moment on is a broker that starts over; it is taken, as in Java.
+        let starts_over = self.rounds == 0 && self.is_behind(&whole);
         for _ in 0..ROUNDS_MAX {
+            if !starts_over && self.is_behind(&whole) {
+                return self.overtaken();
+            }
             let (check, version) = match self.check(&whole).await {
                 Ok(checked) => checked,
                 Err(reply) => return Progress::Answered(reply),
@@ -126,7 +132,30 @@ impl Edge {
                 Err(reply) => return Progress::Answered(reply),
             }
         }
+        if !starts_over && self.is_behind(&whole) {
+            return self.overtaken();
+        }
         self.propose_whole(whole).await
+    }
+
+    /// The table holds a later state of the broker than this registration.
+    fn is_behind(&self, whole: &Registration) -> bool {
+        let table = self.service.table();
+        table.live(&self.key).is_some_and(|live| {
+            let (held, own) = (live.data_version, whole.data_version);
+            live.broker == whole.broker
+                && held.state_version == own.state_version
+                && held.timestamp >= own.timestamp
+                && held.counter > own.counter
+        })
+    }
+
+    /// While it waited, say for a leader, a later one of the same broker came through another node and was acknowledged.
+    /// To carry this one out would take back what that one brought.
+    fn overtaken(self) -> Progress {
+        self.service.liveness.heard(self.session.id, self.key.clone(), Heard::Register);
+        let revision = self.service.table().revision().map(|id| id.index);
+        self.accept(revision)
     }
 
     /// An UNREGISTER came behind it over its connection and was carried out while it waited for the leader's word: what

@@ -183,6 +183,58 @@ async fn three_copies_of_a_registration_are_one_change() {
     }
 }
 
+/// Two states of a broker under way through different nodes. When the older one finds that the newer one went before it
+/// into the log, it must not be carried out any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_registration_that_waited_never_takes_a_later_one_back() {
+    const ROUNDS_MAX: i64 = 300;
+    let nodes = nodes::cluster(3).await;
+    let mut early = Client::connect(nodes[0].address()).await;
+    let mut late = Client::connect(nodes[1].address()).await;
+    let overtaken = &nodes[0].running.service.registrations.conflicts;
+    let state = |counter: i64| Broker {
+        counter,
+        topics: vec![("b_t0".to_owned(), i32::try_from(counter).unwrap()), ("b_t1".to_owned(), 4)],
+        ..Broker::new("b", 0)
+    };
+    early.done(&state(1).register()).await;
+    let mut seen = 0;
+    for round in 1..=ROUNDS_MAX {
+        let (older, newer) = (state(round * 2).register(), state(round * 2 + 1).register());
+        let before = overtaken.get();
+        tokio::join!(late.done(&newer), early.done(&older));
+        nodes::same_revision(&nodes).await;
+        if overtaken.get() == before {
+            continue;
+        }
+        let route = late.route("b_t0").await.unwrap();
+        let queues = route["queueDatas"][0]["readQueueNums"].as_i64();
+        assert_eq!(queues, Some(round * 2 + 1), "round {round}: the older one took the newer one back");
+        seen += 1;
+        if seen == 5 {
+            break;
+        }
+    }
+    assert!(seen > 0, "in {ROUNDS_MAX} rounds the older one never came second");
+    for node in nodes {
+        node.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_that_starts_over_is_taken_with_a_lower_version() {
+    let node = Node::alone().await;
+    let mut client = Client::connect(node.address()).await;
+    let broker = Broker { counter: 9, ..Broker::new("b", 2) };
+    client.done(&broker.register()).await;
+    let topics = vec![("b_t0".to_owned(), 7), ("b_t1".to_owned(), 4)];
+    let over = Broker { counter: 1, topics, ..broker };
+    client.done(&over.register()).await;
+    let route = client.route("b_t0").await.unwrap();
+    assert_eq!(route["queueDatas"][0]["readQueueNums"].as_i64(), Some(7));
+    node.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_registration_at_every_node_is_answered_from_its_own_table() {
     let nodes = nodes::cluster(3).await;

@@ -5,7 +5,7 @@ use super::{
     removals, routes_to, send_oneway,
 };
 use crate::client::{Broker, Client};
-use crate::nodes;
+use crate::nodes::{self, Node};
 use storage::command::Cause;
 use tokio::time::Instant;
 
@@ -116,27 +116,35 @@ async fn brokers_of_a_node_that_stops_live_until_their_timeout() {
     }
 }
 
-/// Also when it led.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn brokers_of_a_node_that_dies_live_until_their_timeout() {
-    for leads in [false, true] {
-        let mut nodes = nodes::cluster(3).await;
-        let leader = nodes::leader(&nodes).await;
-        let dead = nodes.remove(if leads { leader } else { (leader + 1) % 3 });
-        let (brief, long) = (broker("brief", 3_000), Broker::new("long", 2));
-        let connections = [registered(&dead, &brief).await, registered(&dead, &long).await];
-        die(&dead).await;
-        drop(connections);
-        gone(&nodes, &brief).await;
-        let_another_pass(&nodes, "other").await;
-        assert_stays(&nodes, &long).await;
-        for node in &nodes {
-            assert_expired(node, &brief);
-        }
-        dead.kill().await;
-        for node in nodes {
-            node.stop().await;
-        }
+async fn brokers_of_a_follower_that_dies_live_until_their_timeout() {
+    let nodes = nodes::cluster(3).await;
+    let at = (nodes::leader(&nodes).await + 1) % 3;
+    without_the_node_that_knows_them(nodes, at).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn brokers_of_a_leader_that_dies_live_until_their_timeout() {
+    let nodes = nodes::cluster(3).await;
+    let at = nodes::leader(&nodes).await;
+    without_the_node_that_knows_them(nodes, at).await;
+}
+
+async fn without_the_node_that_knows_them(mut nodes: Vec<Node>, at: usize) {
+    let dead = nodes.remove(at);
+    let (brief, long) = (broker("brief", 3_000), Broker::new("long", 2));
+    let connections = [registered(&dead, &brief).await, registered(&dead, &long).await];
+    die(&dead).await;
+    drop(connections);
+    gone(&nodes, &brief).await;
+    let_another_pass(&nodes, "other").await;
+    assert_stays(&nodes, &long).await;
+    for node in &nodes {
+        assert_expired(node, &brief);
+    }
+    dead.kill().await;
+    for node in nodes {
+        node.stop().await;
     }
 }
 

@@ -1,7 +1,7 @@
 //! Registrations that change nothing: no entry is written, and no success is told without a leader's word.
 
 use super::{
-    assert_expired, assert_stays, broker, gone, registered_everywhere, removals, until, while_beating,
+    assert_expired, assert_stays, broker, die, gone, registered_everywhere, removals, until, while_beating,
 };
 use crate::client::{Broker, Client, request};
 use crate::nodes::{self, Node};
@@ -31,6 +31,47 @@ async fn twenty_rounds_that_change_nothing_write_nothing_and_succeed_everywhere(
     assert_eq!(nodes::same_revision(&nodes).await, revision);
     for node in nodes {
         node.stop().await;
+    }
+}
+
+/// The next leader gives its word instead.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_changes_nothing_is_told_success_also_while_the_leader_changes() {
+    for dies in [false, true] {
+        let mut nodes = nodes::cluster(3).await;
+        let broker = Broker::new("b", 2);
+        let mut connections = registered_everywhere(&nodes, &broker).await;
+        nodes::same_revision(&nodes).await;
+        let at = nodes::leader(&nodes).await;
+        let former = nodes.remove(at);
+        let _silent = connections.remove(at);
+        let change = async {
+            if dies {
+                die(&former).await;
+                former.kill().await;
+            } else {
+                former.stop().await;
+            }
+        };
+        let register = async {
+            for _ in 0..100 {
+                for connection in &mut connections {
+                    connection.done(&broker.register()).await;
+                    connection.done(&broker.query_data_version()).await;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        futures_util::future::join(change, register).await;
+        for node in &nodes {
+            let counted = &node.running.service.registrations;
+            assert!(counted.known_bytes.get() >= 100, "leader dies: {dies}");
+            assert_eq!((counted.wholes.get(), counted.no_leader.get()), (0, 0), "leader dies: {dies}");
+            assert!(removals(node, &broker).is_empty());
+        }
+        for node in nodes {
+            node.stop().await;
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use crate::process::{Node, Play, brokers, cluster, get, run, until};
 use std::time::{Duration, Instant};
 
 /// Of the brokers, which beat every second.
-const TIMEOUT: Duration = Duration::from_millis(2_500);
+const TIMEOUT: Duration = Duration::from_secs(3);
 const BROKERS: usize = 4;
 
 fn play(nameservers: &[&Node]) -> Play {

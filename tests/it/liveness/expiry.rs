@@ -43,7 +43,7 @@ async fn heartbeats_through_any_node_keep_a_broker() {
     let nodes = nodes::cluster(3).await;
     let leader = nodes::leader(&nodes).await;
     let (one, two) = ((leader + 1) % 3, (leader + 2) % 3);
-    let brokers = [broker("beats", 2_000), broker("asks", 2_000), broker("asks-leader", 2_000)];
+    let brokers = [broker("beats", 3_000), broker("asks", 3_000), broker("asks-leader", 3_000)];
     let mut silent = Vec::new();
     for (broker, at) in brokers.iter().zip([one, leader, two]) {
         silent.push(registered(&nodes[at], broker).await);
@@ -59,7 +59,7 @@ async fn heartbeats_through_any_node_keep_a_broker() {
         (b, brokers[1].query_data_version().oneway()),
         (c, brokers[2].query_data_version().oneway()),
     ];
-    while_beating(&mut beats, two_timeouts_pass(&nodes, 2_000)).await;
+    while_beating(&mut beats, two_timeouts_pass(&nodes, 3_000)).await;
     for broker in &brokers {
         assert_stays(&nodes, broker).await;
     }
@@ -81,7 +81,7 @@ async fn heartbeats_through_any_node_keep_a_broker() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leaders_that_change_all_the_time_neither_keep_the_silent_nor_lose_the_living() {
     let nodes = nodes::cluster(3).await;
-    let (silent, living) = (broker("silent", 3_000), broker("living", 3_000));
+    let (silent, living) = (broker("silent", 4_000), broker("living", 4_000));
     let _silent = registered(&nodes[0], &silent).await;
     let _living = registered(&nodes[1], &living).await;
     let mut beats_over = Client::connect(nodes[2].address()).await;
@@ -124,7 +124,7 @@ async fn a_leader_that_dies_neither_keeps_the_silent_nor_loses_the_living() {
 async fn without_the_former_leader(end: impl AsyncFnOnce(Node)) {
     let mut nodes = nodes::cluster(3).await;
     let former = nodes.remove(nodes::leader(&nodes).await);
-    let (silent, living) = (broker("silent", 2_000), broker("living", 2_000));
+    let (silent, living) = (broker("silent", 3_000), broker("living", 3_000));
     let _silent = registered(&nodes[0], &silent).await;
     // The living one is known to the former leader only, and speaks to another node from then on.
     let _living = registered(&former, &living).await;
@@ -132,7 +132,7 @@ async fn without_the_former_leader(end: impl AsyncFnOnce(Node)) {
     let mut beats = [(&mut beats_over, living.query_data_version().oneway())];
     let work = async {
         end(former).await;
-        two_timeouts_pass(&nodes, 2_000).await;
+        two_timeouts_pass(&nodes, 3_000).await;
     };
     while_beating(&mut beats, work).await;
     gone(&nodes, &silent).await;
@@ -163,7 +163,7 @@ async fn after_a_restart_of_all_nodes_every_broker_has_its_full_time() {
     }
     let key = BrokerKey { cluster: "C".into(), address: returning.address.clone().into() };
     until("half the timeout", async || {
-        nodes.iter().all(|node| node.running.liveness.silence_ms(&key).is_some_and(|ms| ms >= 2_000))
+        nodes.iter().any(|node| node.running.liveness.silence_ms(&key).is_some_and(|ms| ms >= 2_000))
     })
     .await;
     let _back = registered_everywhere(&nodes, &returning).await;

@@ -56,6 +56,11 @@ pub(crate) struct Node {
 impl Node {
     /// Starts a node on free ports, of a cluster of its own unless `more` says otherwise, and waits until it serves.
     pub(crate) fn start(data: &Path, more: &[&str]) -> Self {
+        Self::try_start(data, more).unwrap_or_else(|log| panic!("no address in {log:#?}"))
+    }
+
+    /// As [`Node::start`]; gives its log when it ends instead.
+    fn try_start(data: &Path, more: &[&str]) -> Result<Self, Vec<String>> {
         let mut child = program()
             .args(["serve", "--listen", "127.0.0.1:0", "--data"])
             .arg(data)
@@ -69,18 +74,22 @@ impl Node {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut boot_line).unwrap();
         let mut seen = Vec::new();
         let address = loop {
-            let line = log.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no address in {seen:#?}"));
+            let Ok(line) = log.recv_timeout(PATIENCE) else {
+                let _ = child.kill();
+                child.wait().unwrap();
+                return Err(seen);
+            };
             if let Some((_, rest)) = line.split_once("serving address=") {
                 break rest.split_whitespace().next().unwrap().parse().unwrap();
             }
             seen.push(line);
         };
-        Self { child, address, boot_line, _log: log }
+        Ok(Self { child, address, boot_line, _log: log })
     }
 
     /// Where its HTTP port is.
     pub(crate) fn http(&self) -> String {
-        let settings = json_of(&["settings", "--json", "-n", &self.at()]);
+        let settings = json_of(&["settings", "--json", "--timeout-ms", "20000", "-n", &self.at()]);
         format!("127.0.0.1:{}", settings[self.at()]["httpListenPort"].as_str().unwrap())
     }
 
@@ -119,21 +128,26 @@ impl Drop for Node {
 
 /// A cluster of three, ready, each node with a directory below `dir`.
 pub(crate) fn cluster(dir: &Path) -> Vec<Node> {
-    let peers: Vec<_> = (0..3).map(|_| free_address()).collect();
-    let member = |(at, address): (usize, &String)| format!("{}={address}", at + 1);
-    let members = peers.iter().enumerate().map(member).collect::<Vec<_>>().join(",");
-    let start = |(at, peer): (usize, &String)| {
-        let id = (at + 1).to_string();
-        Node::start(&dir.join(&id), &["--node-id", &id, "--members", &members, "--peer-listen", peer])
-    };
-    let nodes: Vec<_> = peers.iter().enumerate().map(start).collect();
+    // A port that was free a moment ago may be taken by somebody else since: then all begin again, with others.
+    let mut attempts = (1..=5).map(|attempt| try_cluster(&dir.join(attempt.to_string())));
+    let nodes = attempts.find_map(Result::ok).expect("no three free ports");
     until("all are ready", || {
         nodes.iter().all(|node| run(&["probe", "--http", &node.http()]).status.success())
     });
     nodes
 }
 
-/// Free a moment ago, at least.
+fn try_cluster(dir: &Path) -> Result<Vec<Node>, Vec<String>> {
+    let peers: Vec<_> = (0..3).map(|_| free_address()).collect();
+    let member = |(at, address): (usize, &String)| format!("{}={address}", at + 1);
+    let members = peers.iter().enumerate().map(member).collect::<Vec<_>>().join(",");
+    let start = |(at, peer): (usize, &String)| {
+        let id = (at + 1).to_string();
+        Node::try_start(&dir.join(&id), &["--node-id", &id, "--members", &members, "--peer-listen", peer])
+    };
+    peers.iter().enumerate().map(start).collect()
+}
+
 fn free_address() -> String {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
@@ -158,7 +172,7 @@ impl Drop for Play {
 
 /// The addresses of all brokers that a node knows.
 pub(crate) fn brokers(at: &str) -> Vec<String> {
-    let listed = json_of(&["brokers", "--json", "-n", at]);
+    let listed = json_of(&["brokers", "--json", "--timeout-ms", "20000", "-n", at]);
     let address = |broker: &serde_json::Value| broker["address"].as_str().unwrap().to_owned();
     listed.as_array().unwrap().iter().map(address).collect()
 }

@@ -1,34 +1,35 @@
 # The commands of this project. `make verify` is the gate: it changes no file, and CI runs the same.
 
 CARGO ?= cargo
-# JAVA_RELEASE chooses the RocketMQ release that `make interop` starts, SECONDS how long `make chaos` and `make fuzz` go on.
+# The RocketMQ release that `make interop` starts.
 JAVA_RELEASE ?= 5.5.0
-SECONDS ?= 60
+# How long `make chaos` kills, and `make fuzz` tries each target, seconds.
+DURATION_S ?= 60
 
 .DEFAULT_GOAL := help
 .PHONY: help
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-.PHONY: verify fmt-check lint doc deny shellcheck test
-verify: fmt-check lint doc deny shellcheck test ## everything that must be green; changes nothing
+.PHONY: verify fmt-check shellcheck deny lint doc test
+verify: fmt-check shellcheck deny lint doc test ## everything that must be green; changes nothing
 
 fmt-check:
 	$(CARGO) fmt --all -- --check
+
+shellcheck: # where shellcheck is installed
+	@if command -v shellcheck >/dev/null; then git ls-files -z '*.sh' .ci/run | xargs -0 shellcheck -x; \
+	 else echo "shellcheck: not installed, skipped"; fi
+
+deny: # where cargo-deny is installed
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --locked check bans licenses sources; \
+	 else echo "deny: cargo-deny is not installed, skipped (cargo install cargo-deny --locked)"; fi
 
 lint: ## clippy, warnings are errors
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 doc: ## the API pages, with no broken link
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --locked
-
-deny: # where cargo-deny is installed
-	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --locked check bans licenses sources; \
-	 else echo "deny: cargo-deny is not installed, skipped (cargo install cargo-deny --locked)"; fi
-
-shellcheck: # where shellcheck is installed
-	@if command -v shellcheck >/dev/null; then git ls-files -z '*.sh' .ci/run | xargs -0 shellcheck -x; \
-	 else echo "shellcheck: not installed, skipped"; fi
 
 test: ## all tests that need nothing but cargo
 	$(CARGO) test --workspace --locked
@@ -47,9 +48,15 @@ compose-test: ## the image and docker-compose.yml, with a Docker daemon of their
 	scripts/compose-test.sh
 
 .PHONY: chaos power-cut
-chaos: ## kill -9 under load, for SECONDS
+chaos: ## kill -9 under load, for DURATION_S seconds
 	scripts/chaos/kill-leader.sh
-	scripts/chaos/kill-random.sh --seconds $(SECONDS)
+	scripts/chaos/kill-random.sh --seconds $(DURATION_S)
 
 power-cut: ## what log and snapshots keep when the power goes (as root)
 	scripts/power-cut.sh
+
+.PHONY: fuzz
+fuzz: ## every parser, DURATION_S seconds each (nightly toolchain and cargo-fuzz)
+	for target in fuzz/fuzz_targets/*.rs; do \
+	  $(CARGO) +nightly fuzz run "$$(basename "$$target" .rs)" -- -max_total_time=$(DURATION_S) || exit 1; \
+	done

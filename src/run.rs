@@ -109,6 +109,8 @@ pub struct Running {
     pub address: SocketAddr,
     /// Where other nodes connect to.
     pub peer_address: SocketAddr,
+    /// Where operators look, if anywhere.
+    pub http_address: Option<SocketAddr>,
     /// Consensus.
     pub node: raft::Node,
     /// Requests.
@@ -159,6 +161,7 @@ pub async fn run(
     let runtime: Arc<dyn Runtime> = Arc::new(SystemRuntime);
     let address = local(&listeners.clients)?;
     let peer_address = local(&listeners.peers)?;
+    let http_address = listeners.http.as_ref().map(local).transpose()?;
     let stores = stores::open(&config.data, config.node_id, Arc::clone(&runtime)).await?;
     let parts = Liveness::new(config.liveness.clone(), Arc::clone(&runtime));
     let liveness::Parts { liveness, messages, expired, notices } = parts;
@@ -176,6 +179,7 @@ pub async fn run(
     let running = Running {
         address,
         peer_address,
+        http_address,
         server: Server::new(Arc::clone(&service), config.server.clone()),
         service,
         liveness,

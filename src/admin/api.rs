@@ -2,7 +2,7 @@
 
 use crate::run::Running;
 use crate::service::Ready;
-use raft::{MemberStatus, Standing, Status};
+use raft::{Member, MemberChange, MemberStatus, Standing, Status};
 use serde::{Deserialize, Serialize};
 use storage::RouteInfo;
 use storage::route_info::BrokerKey;
@@ -86,6 +86,51 @@ pub struct MemberView {
     pub reachable: bool,
     /// On the leader: index of the last entry known to be in its log.
     pub matched_index: Option<u64>,
+}
+
+/// `POST /api/v1/members`: one change of the membership. Answered, once it is done, with the members.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "change", deny_unknown_fields)]
+pub enum MemberChangeRequest {
+    /// Take a waiting node in as a learner.
+    Add {
+        /// Its id, never used before.
+        id: u64,
+        /// `host:port` of its peer port.
+        address: String,
+    },
+    /// Make a learner that has caught up a voter.
+    Promote {
+        /// Its id.
+        id: u64,
+    },
+    /// Remove a member.
+    Remove {
+        /// Its id.
+        id: u64,
+    },
+    /// Add a node and remove a dead one.
+    Replace {
+        /// The dead node.
+        old: u64,
+        /// Id of its successor, never used before.
+        id: u64,
+        /// `host:port` of the successor's peer port.
+        address: String,
+    },
+}
+
+impl From<MemberChangeRequest> for MemberChange {
+    fn from(request: MemberChangeRequest) -> Self {
+        match request {
+            MemberChangeRequest::Add { id, address } => Self::AddLearner(Member { id, address }),
+            MemberChangeRequest::Promote { id } => Self::Promote(id),
+            MemberChangeRequest::Remove { id } => Self::Remove(id),
+            MemberChangeRequest::Replace { old, id, address } => {
+                Self::Replace { old, new: Member { id, address } }
+            }
+        }
+    }
 }
 
 /// `GET /api/v1/brokers`: a registered broker process.
@@ -199,7 +244,9 @@ impl CountsView {
 }
 
 impl MemberView {
-    fn new(member: &MemberStatus) -> Self {
+    /// What a node says of a member.
+    #[must_use]
+    pub fn new(member: &MemberStatus) -> Self {
         Self {
             id: member.member.id,
             address: member.member.address.clone(),

@@ -1,6 +1,6 @@
 //! Paths and what stands behind them.
 
-use super::api::{self, Readiness, StatusView};
+use super::api::{self, MemberChangeRequest, MemberView, Readiness, StatusView};
 use super::metrics;
 use crate::run::Running;
 use axum::Json;
@@ -18,6 +18,8 @@ use tokio::time::Instant;
 
 /// How long a transfer of leadership may take.
 const TRANSFER_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a change of the members may take: a new node has to catch up first.
+const MEMBERS_TIMEOUT: Duration = Duration::from_secs(110);
 
 pub(super) fn router(running: Running) -> Router {
     Router::new()
@@ -27,6 +29,7 @@ pub(super) fn router(running: Running) -> Router {
         .route("/api/v1/status", get(status))
         .route("/api/v1/brokers", get(brokers))
         .route("/api/v1/kv", get(kv))
+        .route("/api/v1/members", post(members))
         .route("/api/v1/transfer", post(transfer))
         .with_state(running)
 }
@@ -88,6 +91,16 @@ fn kv_view(table: &RouteInfo) -> BTreeMap<&str, BTreeMap<&str, &str>> {
 
 async fn kv(State(running): State<Running>) -> Response {
     Json(kv_view(&running.node.table())).into_response()
+}
+
+async fn members(State(running): State<Running>, Json(request): Json<MemberChangeRequest>) -> Response {
+    match running.node.change_members(request.into(), Instant::now() + MEMBERS_TIMEOUT).await {
+        Ok(()) => Json(running.node.status().members.iter().map(MemberView::new).collect::<Vec<_>>())
+            .into_response(),
+        Err(error) => {
+            (StatusCode::CONFLICT, format!("the members were not changed: {error}\n")).into_response()
+        }
+    }
 }
 
 #[derive(Debug, Deserialize)]

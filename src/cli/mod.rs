@@ -6,6 +6,7 @@ pub(crate) mod client;
 mod dev;
 mod http;
 mod kv;
+mod members;
 mod output;
 mod play;
 mod probe;
@@ -49,6 +50,8 @@ enum Command {
     Kv(kv::Args),
     /// Read and change the settings
     Settings(settings::Args),
+    /// Show and change who belongs to the Raft group
+    Members(members::Args),
     /// Hand the leadership over
     Transfer(transfer::Args),
     /// Check one node's health: exit code 0 when it is ready (for containers)
@@ -126,6 +129,7 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Brokers(args) => brokers::run(&args).await,
         Command::Kv(args) => kv::run(&args).await,
         Command::Settings(args) => settings::run(&args).await,
+        Command::Members(args) => members::run(&args).await,
         Command::Transfer(args) => transfer::run(&args).await,
         Command::Probe(args) => probe::run(&args).await,
         Command::Completions { shell } => {

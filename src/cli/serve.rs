@@ -78,7 +78,8 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let serialization = config.server.serialization;
     let node = config.into_node(&listeners).map_err(failure)?;
     crate::run(node, listeners, super::stop_signal(), |running| {
-        tracing::info!(address = %running.address, peers = %running.peer_address, "serving");
+        let http = running.http_address.map_or_else(|| "-".to_owned(), |a| a.to_string());
+        tracing::info!(address = %running.address, peers = %running.peer_address, %http, "serving");
         // Whoever started this process waits for Java's line; a closed stdout is no reason to end.
         drop(output::line(&format!("The Name Server boot success. serializeType={serialization}")));
     })

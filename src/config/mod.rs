@@ -233,8 +233,8 @@ fn own_id(id: Option<NodeId>, members: &[Member]) -> Result<NodeId, String> {
     let ids: Vec<String> = members.iter().map(|m| m.id.to_string()).collect();
     match (id, members) {
         (Some(0), _) => Err("node id 0 is not allowed; ids are numbers from 1".to_owned()),
-        (Some(id), members) if members.is_empty() || members.iter().any(|m| m.id == id) => Ok(id),
-        (Some(id), _) => Err(format!("node id {id} is not among the members ({})", ids.join(", "))),
+        // One that is not among them waits until a member takes it in.
+        (Some(id), _) => Ok(id),
         (None, []) => Ok(1),
         (None, [only]) => Ok(only.id),
         (None, _) => {

@@ -48,7 +48,6 @@ fn javas_keys_are_sorted_into_their_kinds() {
 #[test]
 fn what_does_not_fit_is_refused_and_named() {
     for (text, why) in [
-        ("nodeId=4\nmembers=1=a:1,2=b:2", "node id 4 is not among the members (1, 2)"),
         ("members=1=a:1,2=b:2", "--node-id"),
         ("nodeId=0", "0 is not allowed"),
         ("listenPort=x", "listenPort=x is not a port"),

@@ -1,6 +1,6 @@
 //! The commands that look and change, against one node.
 
-use crate::process::{Node, Play, failure_of, get, json_of, stdout_of};
+use crate::process::{Node, Play, failure_of, get, json_of, program, stdout_of, until};
 
 #[test]
 fn brokers_topics_and_routes_are_shown() {
@@ -8,7 +8,7 @@ fn brokers_topics_and_routes_are_shown() {
     let node = Node::start(dir.path(), &[]);
     let at = node.at();
     let _play = Play::start(&at, &["--brokers", "2", "--topics", "3"]);
-    crate::process::until("the brokers are there", || crate::process::brokers(&at).len() == 2);
+    until("the brokers are there", || crate::process::brokers(&at).len() == 2);
 
     let brokers = stdout_of(&["brokers", "-n", &at]);
     assert!(brokers.contains("play-broker-0") && brokers.contains("127.0.0.1:30001"), "{brokers}");
@@ -120,4 +120,37 @@ fn probes_and_metrics_answer_on_the_http_port() {
 
     node.kill();
     assert_eq!(failure_of(&["probe", "--http", &http]).0, 1);
+}
+
+#[test]
+fn a_node_is_taken_in_made_a_voter_and_the_first_one_is_removed() {
+    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let first = Node::start(dirs[0].path(), &[]);
+    stdout_of(&["kv", "put", "-n", &first.at(), "NS", "key", "value"]);
+    let contact = format!("1={}", first.peers());
+    let second = Node::start(dirs[1].path(), &["--node-id", "2", "--members", &contact]);
+    let (code, text) = failure_of(&["probe", "--http", &second.http()]);
+    assert!(code == 1 && text.contains("waiting"), "{text}");
+
+    let new = format!("2={}", second.peers());
+    let added = json_of(&["members", "add", &new, "--json", "-n", &first.at()]);
+    assert_eq!((added[1]["id"].as_u64(), added[1]["voter"].as_bool()), (Some(2), Some(false)), "{added}");
+    until("the learner serves what was there before it", || {
+        program_succeeds(&["kv", "get", "-n", &second.at(), "NS", "key"])
+            && program_succeeds(&["members", "promote", "2", "-n", &first.at()])
+    });
+    let listed = stdout_of(&["members", "list", "-n", &second.at()]);
+    assert_eq!(listed.matches("voter").count(), 2, "{listed}");
+
+    let (code, text) = failure_of(&["members", "remove", "1", "-n", &first.at()]);
+    assert_eq!(code, 1);
+    assert!(text.contains("transfer"), "a leader is not removed, and what to do is said: {text}");
+    assert_eq!(stdout_of(&["transfer", "--to", "2", "-n", &first.at()]), "node 2 leads\n");
+    stdout_of(&["members", "remove", "1", "-n", &second.at()]);
+    until("the removed node no longer serves", || !program_succeeds(&["probe", "--http", &first.http()]));
+    assert_eq!(stdout_of(&["kv", "get", "-n", &second.at(), "NS", "key"]), "value\n");
+}
+
+fn program_succeeds(arguments: &[&str]) -> bool {
+    program().args(arguments).output().unwrap().status.success()
 }

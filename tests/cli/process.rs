@@ -49,6 +49,8 @@ pub(crate) fn json_of(arguments: &[&str]) -> serde_json::Value {
 pub(crate) struct Node {
     child: Child,
     pub(crate) address: SocketAddr,
+    peers: SocketAddr,
+    http: SocketAddr,
     pub(crate) boot_line: String,
     _log: Receiver<String>,
 }
@@ -73,24 +75,28 @@ impl Node {
         let mut boot_line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut boot_line).unwrap();
         let mut seen = Vec::new();
-        let address = loop {
+        let [address, peers, http] = loop {
             let Ok(line) = log.recv_timeout(PATIENCE) else {
                 let _ = child.kill();
                 child.wait().unwrap();
                 return Err(seen);
             };
-            if let Some((_, rest)) = line.split_once("serving address=") {
-                break rest.split_whitespace().next().unwrap().parse().unwrap();
+            if line.contains("serving address=") {
+                break ["address=", "peers=", "http="].map(|field| address_in(&line, field));
             }
             seen.push(line);
         };
-        Ok(Self { child, address, boot_line, _log: log })
+        Ok(Self { child, address, peers, http, boot_line, _log: log })
     }
 
     /// Where its HTTP port is.
     pub(crate) fn http(&self) -> String {
-        let settings = json_of(&["settings", "--json", "--timeout-ms", "20000", "-n", &self.at()]);
-        format!("127.0.0.1:{}", settings[self.at()]["httpListenPort"].as_str().unwrap())
+        self.http.to_string()
+    }
+
+    /// Where other nodes connect to.
+    pub(crate) fn peers(&self) -> String {
+        self.peers.to_string()
     }
 
     /// Stops it as a debugger does, or lets it go on.
@@ -193,6 +199,12 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(start.elapsed() < PATIENCE, "not in time: {what}");
         std::thread::park_timeout(Duration::from_millis(50));
     }
+}
+
+/// The address behind a field of a log line.
+fn address_in(line: &str, field: &str) -> SocketAddr {
+    let (_, rest) = line.split_once(field).unwrap_or_else(|| panic!("no {field} in {line}"));
+    rest.split_whitespace().next().unwrap().parse().unwrap()
 }
 
 fn follow(stderr: ChildStderr) -> Receiver<String> {

@@ -1,0 +1,123 @@
+//! `members`: who belongs to the Raft group, and changing it one step at a time.
+
+use super::target::{Target, check_address};
+use super::{Failure, http, output, output::Format};
+use crate::admin::api::{MemberChangeRequest, MemberView, StatusView};
+use crate::config::parse_node_id;
+use clap::Subcommand;
+use hyper::Method;
+use indicatif::ProgressBar;
+use raft::{Member, NodeId};
+use std::time::Duration;
+
+/// Catching up and each step of a membership take a while.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Flags of `members`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Show all members
+    List {
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Take a waiting node in as a learner: it follows and serves look-ups, but does not vote
+    Add {
+        /// NEW_ID=HOST:PEERPORT
+        #[arg(value_parser = parse_new_member)]
+        member: Member,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Make a learner that has caught up a voter
+    Promote {
+        #[arg(value_parser = parse_node_id)]
+        id: NodeId,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Remove a member; its id is never used again (not the leader: transfer first)
+    Remove {
+        #[arg(value_parser = parse_node_id)]
+        id: NodeId,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Add a node, make it a voter once it has caught up, and remove the dead one
+    Replace {
+        /// Id of the dead node
+        #[arg(value_parser = parse_node_id)]
+        old: NodeId,
+        /// NEW_ID=HOST:PEERPORT
+        #[arg(value_parser = parse_new_member)]
+        member: Member,
+        #[command(flatten)]
+        target: Target,
+    },
+}
+
+fn parse_new_member(text: &str) -> Result<Member, String> {
+    let (id, address) =
+        text.split_once('=').ok_or_else(|| format!("'{text}' is not NEW_ID=HOST:PEERPORT"))?;
+    check_address(address)?;
+    Ok(Member { id: parse_node_id(id)?, address: address.to_owned() })
+}
+
+/// Shows or changes the members.
+///
+/// # Errors
+/// No node answers, or the change is refused.
+pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
+    let (change, target) = match &args.action {
+        Action::List { target } => return list(target).await,
+        Action::Add { member, target } => {
+            (MemberChangeRequest::Add { id: member.id, address: member.address.clone() }, target)
+        }
+        Action::Promote { id, target } => (MemberChangeRequest::Promote { id: *id }, target),
+        Action::Remove { id, target } => (MemberChangeRequest::Remove { id: *id }, target),
+        Action::Replace { old, member, target } => {
+            let (id, address) = (member.id, member.address.clone());
+            (MemberChangeRequest::Replace { old: *old, id, address }, target)
+        }
+    };
+    let body = serde_json::to_string(&change).map_err(|e| Failure::refused(e.to_string()))?;
+    let progress = ProgressBar::new_spinner().with_message("changing the members");
+    progress.enable_steady_tick(Duration::from_millis(250));
+    let changed = target
+        .first(async |address| {
+            http::api(address, Method::POST, "/api/v1/members", body.clone(), CHANGE_TIMEOUT).await
+        })
+        .await;
+    progress.finish_and_clear();
+    let members: Vec<MemberView> = changed?;
+    print(&members, target)
+}
+
+async fn list(target: &Target) -> Result<(), Failure> {
+    let timeout = target.timeout();
+    let status: StatusView = target
+        .first(async |address| {
+            http::api(address, Method::GET, "/api/v1/status", String::new(), timeout).await
+        })
+        .await?;
+    print(&status.members, target)
+}
+
+fn print(members: &[MemberView], target: &Target) -> Result<(), Failure> {
+    if target.format() == Format::Json {
+        return Ok(output::json(&members)?);
+    }
+    let rows = members.iter().map(|m| {
+        let role = if m.voter { "voter" } else { "learner" };
+        let reachable = if m.reachable { "yes" } else { "no" };
+        let matched = m.matched_index.map_or_else(|| "-".to_owned(), |index| index.to_string());
+        [m.id.to_string(), m.address.clone(), role.to_owned(), reachable.to_owned(), matched]
+    });
+    Ok(output::table(["NODE", "PEER ADDRESS", "ROLE", "REACHABLE", "MATCHED"], rows.collect())?)
+}

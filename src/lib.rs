@@ -23,6 +23,7 @@ pub mod server;
 pub mod service;
 pub mod wire;
 
+mod drift;
 mod events;
 mod run;
 mod stores;

@@ -6,7 +6,7 @@ use crate::server::notice::{self, NoticeCounters};
 use crate::server::{Server, ServerOptions};
 use crate::service::{Ready, Service, ServiceOptions};
 use crate::stores::Stores;
-use crate::{admin, events, stores};
+use crate::{admin, drift, events, stores};
 use raft::{Member, NodeId, SnapshotPolicy, TcpPeers, Timing};
 use std::future::Future;
 use std::net::SocketAddr;
@@ -280,6 +280,11 @@ impl Beside {
             tokio::spawn(notice::send_all(notices, serialization, counters)),
             tokio::spawn(events::log_all(running.node.clone())),
             tokio::spawn(events::log_kv_sizes(running.node.clone())),
+            tokio::spawn(drift::warn_once(
+                running.node.clone(),
+                Arc::clone(&running.service),
+                config.birth.clone(),
+            )),
         ];
         if let Some(http) = http {
             tasks.push(tokio::spawn(admin::serve(http, running.clone())));

@@ -20,6 +20,9 @@ const CAUGHT_UP_ENTRIES: u64 = 100;
 /// Between two looks at how far it is.
 const CATCH_UP_PAUSE: Duration = Duration::from_millis(50);
 
+/// How long a change that is done may take until this node sees it.
+const SEE_MAX: Duration = Duration::from_secs(1);
+
 /// What a write of the membership gives.
 type Written = Result<ClientWriteResponse<Types>, RaftError<Types, ClientWriteError<Types>>>;
 
@@ -55,7 +58,10 @@ impl Core {
                 }
             };
             match reply {
-                Reply::MembersChanged => return Ok(()),
+                Reply::MembersChanged => {
+                    self.see_change(&change, deadline.min(Instant::now() + SEE_MAX)).await;
+                    return Ok(());
+                }
                 Reply::Refused(reason) => return Err(ProposeError::Refused(reason)),
                 Reply::Unknown(reason) => return Err(ProposeError::Unknown(reason)),
                 _ if Instant::now() >= deadline => {
@@ -63,6 +69,25 @@ impl Core {
                 }
                 _ => self.leader_pause(deadline).await,
             }
+        }
+    }
+
+    /// Whoever changed the members through this node reads the change here. It is committed: a node that does not hear
+    /// of it in time (say, since it was removed itself) does not make it undone.
+    async fn see_change(&self, change: &Change, until: Instant) {
+        let seen = || {
+            let members = self.context.members.load();
+            match change {
+                Change::AddLearner { id, .. } => members.contact(*id).is_some(),
+                Change::Promote { id } => members.effective.voter_ids().any(|voter| voter == *id),
+                Change::Remove { id } => members.contact(*id).is_none(),
+                Change::Replace { old, id, .. } => {
+                    members.contact(*id).is_some() && members.contact(*old).is_none()
+                }
+            }
+        };
+        while !seen() && Instant::now() < until {
+            sleep(CATCH_UP_PAUSE).await;
         }
     }
 

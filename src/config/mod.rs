@@ -168,6 +168,11 @@ impl Config {
         if let Some(http) = &listeners.http {
             settings.show(HTTP_PORT_KEY, &port(http)?.to_string());
         }
+        for (key, text) in
+            self.replicated.iter().filter(|(key, _)| Settings::kind(key) == SettingKind::Replicated)
+        {
+            settings.show(&format!("configFile.{key}"), text);
+        }
         let birth = if self.replicated.is_empty() {
             Vec::new()
         } else {

@@ -87,6 +87,11 @@ fn javas_file_is_read_and_dash_p_prints_what_holds() {
     let node = Node::start(&dir.path().join("data"), &["-c", file.to_str().unwrap()]);
     let held = stdout_of(&["settings", "-n", &node.at()]);
     assert!(held.lines().any(|line| line == "orderMessageEnable=true"), "{held}");
+    // The cluster's word changes; what the file says stays to be seen.
+    stdout_of(&["settings", "set", "orderMessageEnable", "false", "-n", &node.at()]);
+    let held = stdout_of(&["settings", "-n", &node.at()]);
+    assert!(held.lines().any(|line| line == "orderMessageEnable=false"), "{held}");
+    assert!(held.lines().any(|line| line == "configFile.orderMessageEnable=true"), "{held}");
 }
 
 #[test]

@@ -308,9 +308,24 @@ struct Listener {
 }
 
 impl Listener {
+    /// The address stands in the recording, so when another run on this machine has it, this one waits.
+    async fn listen(address: &str) -> TcpListener {
+        let give_up = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
+        loop {
+            match TcpListener::bind(address).await {
+                Ok(listener) => return listener,
+                Err(e)
+                    if e.kind() != std::io::ErrorKind::AddrInUse || tokio::time::Instant::now() > give_up =>
+                {
+                    panic!("cannot listen at {address}: {e}")
+                }
+                Err(_) => tokio::time::sleep(std::time::Duration::from_millis(100)).await,
+            }
+        }
+    }
+
     async fn bind(address: &str) -> Self {
-        let listener =
-            TcpListener::bind(address).await.unwrap_or_else(|e| panic!("cannot listen at {address}: {e}"));
+        let listener = Self::listen(address).await;
         let (sender, frames) = mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {

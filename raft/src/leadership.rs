@@ -1,10 +1,11 @@
 //! Follows Raft: who leads, who the members are, whether this node has recovered, whether the core lives.
 
-use crate::api::{Leadership, Standing};
+use crate::api::{Leadership, NodeId, Standing};
 use crate::context::Members;
 use crate::core::Core;
 use openraft::ServerState;
 use openraft::async_runtime::watch::WatchReceiver;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -108,8 +109,9 @@ impl Core {
         let me = self.id();
         let was = before.committed.get_node(&me).is_some();
         let is = members.committed.get_node(&me).is_some() || members.effective.get_node(&me).is_some();
-        let gone = before.effective.nodes().map(|(id, _)| *id).filter(|id| members.contact(*id).is_none());
-        let gone: Vec<_> = gone.collect();
+        // A removal is effective first and committed later; between the two the node is still known.
+        let known = before.effective.nodes().chain(before.committed.nodes()).map(|(id, _)| *id);
+        let gone: BTreeSet<NodeId> = known.filter(|id| members.contact(*id).is_none()).collect();
         self.context.members.store(Arc::new(members));
         for id in gone {
             self.peers.forget(id);

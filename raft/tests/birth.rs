@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Cluster, Disk, eventually, in_secs, put};
-use raft::Standing;
+use raft::{MemberChange, Standing};
 use std::time::Duration;
 
 /// Long enough for a birth or an election that must not happen.
@@ -109,6 +109,12 @@ async fn a_wiped_member_gets_commands_to_run_and_no_traffic() {
     assert_eq!((status.standing, status.cluster_id, status.last), (Standing::Waiting, None, None));
     assert_eq!(cluster.node(leader).leadership().borrow().term, term);
     cluster.node(leader).propose(put("k", "v"), in_secs(5)).await.unwrap();
+    cluster.node(leader).change_members(MemberChange::Remove(wiped), in_secs(10)).await.unwrap();
+    eventually("nothing is left to do", || {
+        let voters = (1..=3).filter(|id| *id != wiped);
+        voters.into_iter().all(|id| cluster.node(id).status().notice.is_empty())
+    })
+    .await;
     cluster.stop().await;
 }
 

@@ -1,9 +1,8 @@
 //! `members`: who belongs to the Raft group, and changing it one step at a time.
 
-use super::target::{Target, check_address};
-use super::{Failure, http, output, output::Format};
+use super::{Failure, http, output, output::Format, target::Target};
 use crate::admin::api::{MemberChangeRequest, MemberView, StatusView};
-use crate::config::parse_node_id;
+use crate::config::{parse_member, parse_node_id};
 use clap::Subcommand;
 use hyper::Method;
 use indicatif::ProgressBar;
@@ -30,7 +29,7 @@ enum Action {
     /// Take a waiting node in as a learner: it follows and serves look-ups, but does not vote
     Add {
         /// NEW_ID=HOST:PEERPORT
-        #[arg(value_parser = parse_new_member)]
+        #[arg(value_parser = parse_member)]
         member: Member,
         #[command(flatten)]
         target: Target,
@@ -55,18 +54,11 @@ enum Action {
         #[arg(value_parser = parse_node_id)]
         old: NodeId,
         /// NEW_ID=HOST:PEERPORT
-        #[arg(value_parser = parse_new_member)]
+        #[arg(value_parser = parse_member)]
         member: Member,
         #[command(flatten)]
         target: Target,
     },
-}
-
-fn parse_new_member(text: &str) -> Result<Member, String> {
-    let (id, address) =
-        text.split_once('=').ok_or_else(|| format!("'{text}' is not NEW_ID=HOST:PEERPORT"))?;
-    check_address(address)?;
-    Ok(Member { id: parse_node_id(id)?, address: address.to_owned() })
 }
 
 /// Shows or changes the members.

@@ -29,7 +29,8 @@ impl FromStr for Members {
     }
 }
 
-fn parse_member(part: &str) -> Result<Member, String> {
+/// One member: `ID=HOST:PEERPORT`.
+pub(crate) fn parse_member(part: &str) -> Result<Member, String> {
     let (id, address) = part.split_once('=').ok_or_else(|| format!("'{part}' is not ID=HOST:PEERPORT"))?;
     let id = parse_node_id(id.trim())?;
     let address = address.trim();

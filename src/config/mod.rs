@@ -8,6 +8,7 @@ mod limits;
 mod members;
 
 pub use file::PropertiesFile;
+pub(crate) use members::parse_member;
 pub use members::{Members, parse_node_id};
 
 use crate::handlers::NodeSettings;

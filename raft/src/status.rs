@@ -1,12 +1,16 @@
 //! What a node says of itself.
 
-use crate::api::{Member, MemberStatus, Status};
+use crate::api::{Leadership, Member, MemberStatus, Status};
 use crate::core::Core;
 use crate::types::log_id;
 use openraft::async_runtime::watch::WatchReceiver;
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
+use std::time::Duration;
 use storage::LogId;
+
+/// An operator hears of a lost leader after so many of the longest election timeouts: an election is no matter.
+const PATIENCE_ELECTIONS: u64 = 8;
 
 impl Core {
     /// A picture of the node as of now.
@@ -23,7 +27,7 @@ impl Core {
             cluster_id: self.context.directory.cluster_id(),
             directory_id: self.context.directory_id,
             standing: self.standing(),
-            leadership: self.leadership(),
+            leadership: Leadership { leader: self.leader_to_ask(), ..self.leadership() },
             since_leader: self.since_leader(),
             members: self.member_statuses(),
             last: log.last,
@@ -37,8 +41,32 @@ impl Core {
                 let diverged = self.diverged.lock().unwrap_or_else(PoisonError::into_inner);
                 diverged.iter().copied().collect()
             },
-            notice: self.context.notices.text(),
+            notice: self.notice(),
         }
+    }
+
+    /// What an operator should know, the loss of the leader among it.
+    fn notice(&self) -> String {
+        let mut text = self.context.notices.text();
+        let patience =
+            Duration::from_millis(PATIENCE_ELECTIONS * self.context.options.timing.election_max_ms);
+        if let Some(since) = self.since_leader().filter(|since| *since > patience) {
+            let unreached: Vec<String> = self
+                .member_statuses()
+                .into_iter()
+                .filter(|status| status.voter && !status.reachable)
+                .map(|status| format!("node {} ({})", status.member.id, status.member.address))
+                .collect();
+            if !text.is_empty() {
+                text.push_str("; ");
+            }
+            let seconds = since.as_secs();
+            text.push_str(&format!(
+                "no leader was heard for {seconds} s, so writes are refused; voters not reached: {}",
+                if unreached.is_empty() { "none".to_owned() } else { unreached.join(", ") }
+            ));
+        }
+        text
     }
 
     fn member_statuses(&self) -> Vec<MemberStatus> {

@@ -90,6 +90,34 @@ async fn no_acknowledged_write_is_lost_when_the_leader_dies() {
 }
 
 #[tokio::test]
+async fn a_node_without_a_quorum_names_no_leader_and_says_whom_it_misses() {
+    let mut cluster = Cluster::started(3, |_| ()).await;
+    let leader = cluster.leader().await;
+    let left = cluster.follower_of(leader);
+    let dead: Vec<_> = (1..=3).filter(|id| *id != left).collect();
+    for id in &dead {
+        cluster.kill(*id);
+    }
+    eventually("it says so", || {
+        let status = cluster.node(left).status();
+        status.leadership.leader.is_none()
+            && status.notice.contains("no leader was heard")
+            && dead.iter().all(|id| status.notice.contains(&format!("node {id} (")))
+    })
+    .await;
+    for id in dead {
+        cluster.start(id).await;
+    }
+    cluster.leader().await;
+    eventually("it is settled", || {
+        let status = cluster.node(left).status();
+        status.leadership.leader.is_some() && status.notice.is_empty()
+    })
+    .await;
+    cluster.stop().await;
+}
+
+#[tokio::test]
 async fn an_isolated_node_comes_back_without_moving_the_term() {
     let cluster = Cluster::started(3, |_| ()).await;
     let leader = cluster.leader().await;

@@ -1,7 +1,9 @@
 //! What happened to the cluster's state, as log lines: by the leader at info, by other nodes at debug.
 
+use crate::server::Counter;
 use crate::warn_limit::WarnLimit;
 use raft::{AppliedEntry, Node};
+use std::sync::Arc;
 use storage::command::{Cause, Name};
 use storage::outcome::{ConflictKind, Event, PermissionCause, RemovedBy};
 use tokio::sync::broadcast::error::RecvError;
@@ -16,8 +18,28 @@ macro_rules! tell {
 /// Lines about single topics per entry; more are told as a number.
 const TOPIC_LINES_MAX: usize = 20;
 
+/// Quarrels about a place that this process has applied, for metrics.
+#[derive(Debug, Default)]
+pub struct ConflictCounters {
+    /// Two live addresses under one name and id.
+    pub address: Counter,
+    /// One broker name in two clusters.
+    pub cluster: Counter,
+}
+
+impl ConflictCounters {
+    fn count(&self, kind: ConflictKind) {
+        match kind {
+            ConflictKind::Address => self.address.add_one(),
+            ConflictKind::Cluster => self.cluster.add_one(),
+            // Refused by the node that took the registration, which counts it with its registrations.
+            ConflictKind::StateVersion => {}
+        }
+    }
+}
+
 /// Tells what each entry did, as long as the node lives.
-pub(crate) async fn log_all(node: Node) {
+pub(crate) async fn log_all(node: Node, counters: Arc<ConflictCounters>) {
     let mut entries = node.entries();
     let leadership = node.leadership();
     let conflicts = WarnLimit::default();
@@ -26,6 +48,11 @@ pub(crate) async fn log_all(node: Node) {
             Ok(entry) if entry.replay => {}
             Ok(entry) => {
                 let leading = leadership.borrow().leading;
+                for event in &entry.events {
+                    if let Event::Conflict { kind, .. } = event {
+                        counters.count(*kind);
+                    }
+                }
                 log_entry(&entry, leading, &conflicts);
             }
             Err(RecvError::Lagged(missed)) => {
@@ -142,7 +169,7 @@ fn log_conflict(revision: u64, event: &Event, leading: bool, conflicts: &WarnLim
     }
 }
 
-fn what_is_claimed(kind: ConflictKind) -> &'static str {
+pub(crate) fn what_is_claimed(kind: ConflictKind) -> &'static str {
     match kind {
         ConflictKind::Address => "two addresses claim one broker name and id",
         ConflictKind::Cluster => "one broker name in two clusters",

@@ -24,7 +24,7 @@ pub mod service;
 pub mod wire;
 
 mod drift;
-mod events;
+pub mod events;
 mod run;
 mod stores;
 mod warn_limit;

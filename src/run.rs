@@ -1,5 +1,6 @@
 //! Start and stop of a node, for the program and for tests alike.
 
+use crate::events::ConflictCounters;
 use crate::handlers::NodeSettings;
 use crate::liveness::{self, Liveness, LivenessOptions};
 use crate::server::notice::{self, NoticeCounters};
@@ -121,6 +122,8 @@ pub struct Running {
     pub liveness: Liveness,
     /// Notices to brokers.
     pub notices: Arc<NoticeCounters>,
+    /// Brokers that quarrel about a place.
+    pub conflicts: Arc<ConflictCounters>,
 }
 
 /// Why a node ended, or did not start.
@@ -184,6 +187,7 @@ pub async fn run(
         service,
         liveness,
         notices: Arc::default(),
+        conflicts: Arc::default(),
         node,
     };
     let beside = Beside::start(&running, &config, notices, listeners.http);
@@ -278,7 +282,7 @@ impl Beside {
         let mut tasks = vec![
             tokio::spawn(async move { service.follow().await }),
             tokio::spawn(notice::send_all(notices, serialization, counters)),
-            tokio::spawn(events::log_all(running.node.clone())),
+            tokio::spawn(events::log_all(running.node.clone(), Arc::clone(&running.conflicts))),
             tokio::spawn(events::log_kv_sizes(running.node.clone())),
             tokio::spawn(drift::warn_once(
                 running.node.clone(),

@@ -38,6 +38,7 @@ impl Collector for NodeMetrics {
         node(&mut out, &self.0)?;
         tables(&mut out, &self.0)?;
         port(&mut out, &self.0)?;
+        registrations(&mut out, &self.0)?;
         liveness(&mut out, &self.0)
     }
 }
@@ -150,6 +151,30 @@ fn port(out: &mut Out<'_>, running: &Running) -> fmt::Result {
     out.gauge("requests_in_flight", "Requests whose answer is under way", None, c.in_flight_now.get())?;
     out.counter("received", "Bytes received", Some(&Unit::Bytes), c.received_bytes.get())?;
     out.counter("sent", "Bytes sent", Some(&Unit::Bytes), c.sent_bytes.get())
+}
+
+fn registrations(out: &mut Out<'_>, running: &Running) -> fmt::Result {
+    let c = &running.service.registrations;
+    let results = [
+        ("known_bytes", &c.known_bytes),
+        ("unchanged", &c.unchanged),
+        ("difference", &c.differences),
+        ("whole", &c.wholes),
+        ("recomputed", &c.conflicts),
+        ("outdated", &c.outdated),
+        ("refused", &c.refused),
+        ("no_leader", &c.no_leader),
+    ];
+    let results = results.map(|(result, counter)| (result.to_owned(), counter.get()));
+    out.counters("registrations", "What came of registrations taken by this node", "result", results)?;
+    let quarrels = [("address", &running.conflicts.address), ("cluster", &running.conflicts.cluster)];
+    let quarrels = quarrels.map(|(kind, counter)| (kind.to_owned(), counter.get()));
+    out.counters(
+        "conflicts",
+        "Brokers that claimed another's place: its name and id, or its name in another cluster",
+        "kind",
+        quarrels,
+    )
 }
 
 fn liveness(out: &mut Out<'_>, running: &Running) -> fmt::Result {

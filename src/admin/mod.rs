@@ -2,6 +2,7 @@
 //! never need it.
 
 pub mod api;
+pub mod history;
 mod metrics;
 mod routes;
 

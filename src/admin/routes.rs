@@ -1,6 +1,7 @@
 //! Paths and what stands behind them.
 
 use super::api::{self, MemberChangeRequest, MemberView, Readiness, StatusView};
+use super::history::HistoryView;
 use super::metrics;
 use crate::run::Running;
 use axum::Json;
@@ -28,6 +29,7 @@ pub(super) fn router(running: Running) -> Router {
         .route("/metrics", get(metrics))
         .route("/api/v1/status", get(status))
         .route("/api/v1/brokers", get(brokers))
+        .route("/api/v1/history", get(history))
         .route("/api/v1/kv", get(kv))
         .route("/api/v1/members", post(members))
         .route("/api/v1/transfer", post(transfer))
@@ -77,6 +79,21 @@ async fn status(State(running): State<Running>, Query(query): Query<StatusQuery>
 
 async fn brokers(State(running): State<Running>) -> Response {
     Json(api::brokers(&running.node.table(), |broker| running.liveness.silence_ms(broker))).into_response()
+}
+
+/// Records that `/api/v1/history` gives unless asked for another number.
+const HISTORY_LIMIT: usize = 100;
+
+#[derive(Debug, Deserialize)]
+struct HistoryQuery {
+    /// A topic, a broker name, or a broker's `ip:port`.
+    about: String,
+    limit: Option<usize>,
+}
+
+async fn history(State(running): State<Running>, Query(query): Query<HistoryQuery>) -> Response {
+    let limit = query.limit.unwrap_or(HISTORY_LIMIT);
+    Json(HistoryView::new(&running.node.table(), &query.about, limit)).into_response()
 }
 
 /// Namespaces with their entries; null values are left out, as in every other list.

@@ -17,6 +17,7 @@ mod status;
 pub(crate) mod target;
 mod topics;
 mod transfer;
+mod why;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io;
@@ -46,6 +47,8 @@ enum Command {
     Topics(topics::Args),
     /// List the brokers with the seconds since they were last heard
     Brokers(brokers::Args),
+    /// Tell what happened to a topic or a broker: when, why, asked for by whom
+    Why(why::Args),
     /// Read and change the KV configuration
     Kv(kv::Args),
     /// Read and change the settings
@@ -127,6 +130,7 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Route(args) => route::run(&args).await,
         Command::Topics(args) => topics::run(&args).await,
         Command::Brokers(args) => brokers::run(&args).await,
+        Command::Why(args) => why::run(&args).await,
         Command::Kv(args) => kv::run(&args).await,
         Command::Settings(args) => settings::run(&args).await,
         Command::Members(args) => members::run(&args).await,

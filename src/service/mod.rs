@@ -1,6 +1,7 @@
 //! Carries requests out: reads the tables, waits for a read barrier, proposes. The only place that awaits Raft.
 
 mod fingerprints;
+mod quarrels;
 mod readiness;
 mod registration;
 mod route_cache;
@@ -14,6 +15,7 @@ use crate::protocol::{ReadMode, ReadOptions, Reply, Request};
 use crate::server::Counter;
 use crate::wire::RemotingCommand;
 use fingerprints::Fingerprints;
+use quarrels::Quarrels;
 use raft::{Node, ProposeError, Proposed};
 use readiness::Readiness;
 use std::future::Future;
@@ -131,6 +133,7 @@ pub struct Service {
     pub routes: RouteCache,
     /// What came of registrations.
     pub registrations: RegistrationCounters,
+    quarrels: Quarrels,
 }
 
 impl Service {
@@ -155,6 +158,7 @@ impl Service {
             started: Instant::now(),
             routes: RouteCache::new(options.route_cache_bytes),
             registrations: RegistrationCounters::default(),
+            quarrels: Quarrels::default(),
             options,
         }
     }

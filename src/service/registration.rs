@@ -18,6 +18,7 @@
 //!   their order.
 
 use super::{Progress, Service, Session, with_revision};
+use crate::events::what_is_claimed;
 use crate::handlers::{After, answer, broker};
 use crate::liveness::{Heard, Known};
 use crate::protocol::registration::{check_crc, parse_registration, registration_fingerprint};
@@ -26,6 +27,7 @@ use crate::wire::RemotingCommand;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use storage::command::{Basis, Change, Name, Registration};
+use storage::outcome::ConflictKind;
 use storage::route_info::{BrokerKey, RegistrationCheck};
 use storage::{Outcome, Position};
 use tokio::time::Instant;
@@ -115,7 +117,7 @@ impl Edge {
                     self.service.registrations.unchanged.add_one();
                     return self.unchanged(version);
                 }
-                RegistrationCheck::Refused(outcome) => return self.lost(&outcome),
+                RegistrationCheck::Refused(outcome) => return self.lost(&outcome, &whole),
                 RegistrationCheck::Differs(difference) => *difference,
             };
             self.service.registrations.differences.add_one();
@@ -222,7 +224,7 @@ impl Edge {
     /// An outcome from the log.
     async fn came_to(self, outcome: &Outcome, revision: u64, whole: &Arc<Registration>) -> Progress {
         if !matches!(outcome, Outcome::Done { .. }) {
-            return self.lost(outcome);
+            return self.lost(outcome, whole);
         }
         self.service.liveness.heard(self.session.id, self.key.clone(), Heard::Register);
         // The next one is known by its bytes, if by then nothing else has touched the broker name.
@@ -232,17 +234,29 @@ impl Edge {
 
     /// Taken.
     fn accept(self, revision: Option<u64>) -> Progress {
+        self.service.quarrels.taken(&self.key);
         let reply = broker::registered(&self.service.table(), &self.key);
         Progress::Answered(with_revision(reply, self.options, revision))
     }
 
     /// Not taken, by the rules of the tables.
-    fn lost(self, outcome: &Outcome) -> Progress {
+    fn lost(self, outcome: &Outcome, whole: &Registration) -> Progress {
         if *outcome == Outcome::Outdated {
             self.service.registrations.outdated.add_one();
+            self.tell_holder(whole.id);
             return Progress::Answered(broker::registration_lost(&self.service.table()));
         }
         self.refuse(answer::of_outcome(outcome, After::Registration))
+    }
+
+    /// Says in the log who holds the place that this registration did not get.
+    fn tell_holder(&self, id: i64) {
+        let table = self.service.table();
+        let holder = table.group(&self.name).and_then(|group| group.address(id)).cloned().unwrap_or_default();
+        if self.service.quarrels.lost(&self.key, &holder) {
+            let what = what_is_claimed(ConflictKind::StateVersion);
+            tracing::warn!(broker = %self.name, id, %holder, claimant = %self.key.address, "conflict: {what}");
+        }
     }
 
     fn refuse(self, reply: Reply) -> Progress {

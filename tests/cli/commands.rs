@@ -29,6 +29,32 @@ fn brokers_topics_and_routes_are_shown() {
 }
 
 #[test]
+fn why_tells_when_a_topic_came_and_that_its_broker_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::start(dir.path(), &[]);
+    let at = node.at();
+    let play = Play::start(&at, &["--brokers", "1", "--topics", "2"]);
+    until("the broker is there", || crate::process::brokers(&at).len() == 1);
+    let text = stdout_of(&["why", "play-topic-0", "-n", &at]);
+    assert!(text.starts_with("topic play-topic-0 is on play-broker-0 ("), "{text}");
+
+    drop(play);
+    until("the broker is gone", || crate::process::brokers(&at).is_empty());
+    let told = json_of(&["why", "play-topic-0", "--json", "-n", &at]);
+    assert_eq!(told["known"], false, "{told}");
+    let kinds: Vec<&str> =
+        told["records"].as_array().unwrap().iter().map(|r| r["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["brokerRegistered", "topicNew", "brokerRemoved", "brokerNameGone", "topicGone"]);
+    assert!(told["records"][0]["peer"].as_str().unwrap().starts_with("127.0.0.1:"), "{told}");
+    let text = stdout_of(&["why", "127.0.0.1:30000", "-n", &at, "--limit", "1"]);
+    assert!(text.contains("it closed its last connection") && text.contains("1 older records"), "{text}");
+
+    let (code, text) = failure_of(&["why", "no-such-topic", "-n", &at]);
+    assert_eq!(code, 1);
+    assert!(text.contains("nothing is known of no-such-topic; the history begins at 20"), "{text}");
+}
+
+#[test]
 fn an_unknown_topic_and_a_silent_address_are_failures_that_name_them() {
     let dir = tempfile::tempdir().unwrap();
     let node = Node::start(dir.path(), &[]);

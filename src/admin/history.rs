@@ -1,0 +1,258 @@
+//! `GET /api/v1/history`: what happened to a topic or a broker, out of the tables' bounded history.
+
+use crate::events::what_is_claimed;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use storage::RouteInfo;
+use storage::command::{Cause, Name, PERM_READ, PERM_WRITE, QueueConfig};
+use storage::outcome::{Event, PermissionCause, RemovedBy};
+use storage::route_info::AuditRecord;
+
+/// What is known of one name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HistoryView {
+    /// What was asked for: a topic, a broker name, or a broker's `ip:port`.
+    pub about: String,
+    /// Whether the tables hold it now.
+    pub known: bool,
+    /// What the tables hold now, in a sentence.
+    pub now: String,
+    /// What happened, oldest first: the last `limit` records.
+    pub records: Vec<RecordView>,
+    /// Older records about it that were left out.
+    pub left_out: usize,
+    /// Wall clock of the oldest record about anything, milliseconds since 1970: the history does not reach further back.
+    pub since_unix_ms: Option<u64>,
+}
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordView {
+    /// Wall clock of the node that proposed it, milliseconds since 1970.
+    pub unix_ms: u64,
+    /// Index of its log entry.
+    pub revision: u64,
+    /// The node that proposed it.
+    pub node: u64,
+    /// The peer that asked for it; empty when the node decided by itself.
+    pub peer: String,
+    /// Kind, in camel case: `brokerRemoved`, `topicNew`, …
+    pub kind: String,
+    /// Broker name, if it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broker: Option<String>,
+    /// Topic, if it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
+    /// What happened and why, in a sentence.
+    pub what: String,
+}
+
+impl HistoryView {
+    /// Collects what the tables and their history say about a topic, a broker name or a broker's address.
+    #[must_use]
+    pub fn new(table: &RouteInfo, about: &str, limit: usize) -> Self {
+        let subject = Subject::new(table, about);
+        let mut records: Vec<RecordView> =
+            table.audit().filter(|record| subject.concerns(&record.event)).map(RecordView::new).collect();
+        let left_out = records.len().saturating_sub(limit);
+        records.drain(..left_out);
+        let now = now(table, about);
+        Self {
+            about: about.to_owned(),
+            known: now.is_some(),
+            now: now.unwrap_or_else(|| format!("{about} is neither a topic nor a broker in the table")),
+            records,
+            left_out,
+            since_unix_ms: table.audit().next().map(|record| record.origin.unix_ms),
+        }
+    }
+}
+
+impl RecordView {
+    fn new(record: &AuditRecord) -> Self {
+        let (topic, broker) = names(&record.event);
+        Self {
+            unix_ms: record.origin.unix_ms,
+            revision: record.at.index,
+            node: record.origin.node,
+            peer: record.origin.peer.to_string(),
+            kind: kind(&record.event).to_owned(),
+            broker: broker.map(ToString::to_string),
+            topic: topic.map(ToString::to_string),
+            what: sentence(&record.event),
+        }
+    }
+}
+
+/// What a question is about.
+struct Subject<'a> {
+    name: &'a str,
+    /// Broker names that carry or carried the topic of that name: with them it comes and goes.
+    carriers: BTreeSet<Name>,
+}
+
+impl<'a> Subject<'a> {
+    fn new(table: &RouteInfo, name: &'a str) -> Self {
+        let now =
+            table.topic(name).into_iter().flat_map(|topic| topic.queues.iter()).map(|(broker, _)| broker);
+        let before = table.audit().filter_map(|record| match names(&record.event) {
+            (Some(topic), Some(broker)) if **topic == *name => Some(broker),
+            _ => None,
+        });
+        Self { name, carriers: now.chain(before).cloned().collect() }
+    }
+
+    fn concerns(&self, event: &Event) -> bool {
+        match event {
+            Event::TopicNew { topic, .. }
+            | Event::TopicChanged { topic, .. }
+            | Event::TopicGone { topic, .. } => **topic == *self.name,
+            Event::BrokerRegistered { broker, address, .. }
+            | Event::BrokerRemoved { broker, address, .. } => **address == *self.name || self.is(broker),
+            Event::NameGone { broker, .. }
+            | Event::PermissionChanged { broker, .. }
+            | Event::Conflict { broker, .. } => self.is(broker),
+            Event::ClusterGone { .. }
+            | Event::MinBrokerIdChanged { .. }
+            | Event::KvChanged { .. }
+            | Event::SettingsChanged { .. } => false,
+        }
+    }
+
+    fn is(&self, broker: &Name) -> bool {
+        **broker == *self.name || self.carriers.contains(broker)
+    }
+}
+
+/// What the tables hold under a name, or `None`.
+fn now(table: &RouteInfo, name: &str) -> Option<String> {
+    let mut found = Vec::new();
+    if let Some(topic) = table.topic(name) {
+        let brokers: Vec<String> =
+            topic.queues.iter().map(|(broker, queues)| format!("{broker} ({})", shown(*queues))).collect();
+        found.push(format!("topic {name} is on {}", brokers.join(", ")));
+    }
+    if let Some(group) = table.group(name) {
+        let processes: Vec<String> =
+            group.brokers.iter().map(|(id, address)| format!("id {id} at {address}")).collect();
+        let topics = table.topics_of(name).map_or(0, |topics| topics.len());
+        found.push(format!(
+            "broker {name} of cluster {} has {}, and {topics} topics",
+            group.cluster,
+            processes.join(", ")
+        ));
+    }
+    for (key, live) in table.lives().filter(|(key, _)| *key.address == *name) {
+        found.push(format!("{name} is id {} of broker {} in cluster {}", live.id, live.broker, key.cluster));
+    }
+    (!found.is_empty()).then(|| found.join("; "))
+}
+
+/// Topic and broker name of an event.
+fn names(event: &Event) -> (Option<&Name>, Option<&Name>) {
+    match event {
+        Event::TopicNew { topic, broker, .. } | Event::TopicChanged { topic, broker, .. } => {
+            (Some(topic), Some(broker))
+        }
+        Event::TopicGone { topic, broker } => (Some(topic), broker.as_ref()),
+        Event::BrokerRegistered { broker, .. }
+        | Event::BrokerRemoved { broker, .. }
+        | Event::NameGone { broker, .. }
+        | Event::PermissionChanged { broker, .. }
+        | Event::MinBrokerIdChanged { broker, .. }
+        | Event::Conflict { broker, .. } => (None, Some(broker)),
+        Event::ClusterGone { .. } | Event::KvChanged { .. } | Event::SettingsChanged { .. } => (None, None),
+    }
+}
+
+fn kind(event: &Event) -> &'static str {
+    match event {
+        Event::BrokerRegistered { .. } => "brokerRegistered",
+        Event::BrokerRemoved { .. } => "brokerRemoved",
+        Event::NameGone { .. } => "brokerNameGone",
+        Event::ClusterGone { .. } => "clusterGone",
+        Event::TopicNew { .. } => "topicNew",
+        Event::TopicChanged { .. } => "topicChanged",
+        Event::TopicGone { .. } => "topicGone",
+        Event::PermissionChanged { .. } => "permissionChanged",
+        Event::MinBrokerIdChanged { .. } => "minBrokerIdChanged",
+        Event::Conflict { .. } => "conflict",
+        Event::KvChanged { .. } => "kvChanged",
+        Event::SettingsChanged { .. } => "settingsChanged",
+    }
+}
+
+fn sentence(event: &Event) -> String {
+    match event {
+        Event::BrokerRegistered { cluster, broker, id, address, .. } => {
+            format!("{broker} id {id} at {address} registered in cluster {cluster}")
+        }
+        Event::BrokerRemoved { broker, id, address, cause, .. } => {
+            format!("{broker} id {id} at {address} removed: {}", reason(*cause))
+        }
+        Event::NameGone { cluster, broker } => {
+            format!("{broker} has no process left in cluster {cluster}; its topics went with it")
+        }
+        Event::ClusterGone { cluster } => format!("cluster {cluster} has no broker left"),
+        Event::TopicNew { topic, broker, queues, resurrected } => {
+            let again =
+                if *resurrected { ", though it had been deleted: the broker still has it" } else { "" };
+            format!("{topic} new on {broker}: {}{again}", shown(*queues))
+        }
+        Event::TopicChanged { topic, broker, old, new } => {
+            format!("{topic} changed on {broker}: {}, before: {}", shown(*new), shown(*old))
+        }
+        Event::TopicGone { topic, broker: Some(broker) } => format!("{topic} gone from {broker}"),
+        Event::TopicGone { topic, broker: None } => format!("{topic} gone"),
+        Event::PermissionChanged { broker, writable, why, topics } => {
+            let what = if *writable { "may be written again" } else { "may no longer be written" };
+            let why = match why {
+                PermissionCause::Asked => "asked for",
+                PermissionCause::MasterGone => "its master left, a slave stands in",
+            };
+            format!("{topics} topics of {broker} {what}: {why}")
+        }
+        Event::MinBrokerIdChanged { broker, min_id, min_address, .. } => {
+            format!("lowest id of {broker} is {min_id} at {min_address}")
+        }
+        Event::Conflict { kind, broker, id, holder, claimant } => {
+            format!("{}: {broker} id {id}, held by {holder}, claimed by {claimant}", what_is_claimed(*kind))
+        }
+        Event::KvChanged { namespace, key, deleted } => {
+            format!("{namespace}/{key} {}", if *deleted { "deleted" } else { "put" })
+        }
+        Event::SettingsChanged { changes } => {
+            let changes: Vec<String> =
+                changes.iter().map(|(key, old, new)| format!("{key}: {old} → {new}")).collect();
+            changes.join(", ")
+        }
+    }
+}
+
+fn reason(cause: RemovedBy) -> String {
+    match cause {
+        RemovedBy::Removal(Cause::Expired { silence_ms }) => {
+            format!("silent for {}.{} s", silence_ms / 1000, silence_ms % 1000 / 100)
+        }
+        RemovedBy::Removal(Cause::Disconnected) => "it closed its last connection".to_owned(),
+        RemovedBy::Removal(Cause::Asked) => "asked for".to_owned(),
+        RemovedBy::Moved => "its address registered elsewhere".to_owned(),
+        RemovedBy::Replaced => "another address took its id".to_owned(),
+    }
+}
+
+fn shown(queues: QueueConfig) -> String {
+    let permission = match (queues.perm & PERM_READ != 0, queues.perm & PERM_WRITE != 0) {
+        (true, true) => "read+write",
+        (true, false) => "read only",
+        (false, true) => "write only",
+        (false, false) => "no access",
+    };
+    format!("{} read and {} write queues, {permission}", queues.read, queues.write)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+//! `why`: what happened to a topic or a broker, out of the cluster's own history.
+
+use super::{Failure, http, output, output::Format, target::Target};
+use crate::admin::history::HistoryView;
+use hyper::Method;
+use std::time::{Duration, UNIX_EPOCH};
+
+/// Flags of `why`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A topic, a broker name, or a broker's ip:port
+    name: String,
+    /// At most so many records, the newest
+    #[arg(long, default_value_t = 50)]
+    limit: usize,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Asks the first node that answers. Fails when the cluster knows nothing of that name.
+///
+/// # Errors
+/// As said, or none answers.
+pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
+    let timeout = args.target.timeout();
+    let path = format!("/api/v1/history?about={}&limit={}", percent_encoded(&args.name), args.limit);
+    let ask = async |address: &str| http::api(address, Method::GET, &path, String::new(), timeout).await;
+    let view: HistoryView = args.target.first(ask).await?;
+    match args.target.format() {
+        Format::Json => output::json(&view)?,
+        Format::Text => print(&view)?,
+    }
+    if view.known || !view.records.is_empty() {
+        return Ok(());
+    }
+    let since =
+        view.since_unix_ms.map_or_else(|| "is empty".to_owned(), |ms| format!("begins at {}", time(ms)));
+    Err(Failure::refused(format!("nothing is known of {}; the history {since}", view.about)))
+}
+
+fn print(view: &HistoryView) -> Result<(), Failure> {
+    output::line(&view.now)?;
+    if view.records.is_empty() {
+        return Ok(());
+    }
+    let rows = view.records.iter().map(|record| {
+        let peer = if record.peer.is_empty() { "-".to_owned() } else { record.peer.clone() };
+        [
+            time(record.unix_ms),
+            record.revision.to_string(),
+            record.node.to_string(),
+            peer,
+            record.what.clone(),
+        ]
+    });
+    output::table(["TIME", "REVISION", "NODE", "ASKED BY", "WHAT"], rows.collect())?;
+    if view.left_out > 0 {
+        output::line(&format!("{} older records are left out; see --limit", view.left_out))?;
+    }
+    Ok(())
+}
+
+fn time(unix_ms: u64) -> String {
+    humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(unix_ms)).to_string()
+}
+
+/// A name as a value in a query string.
+fn percent_encoded(name: &str) -> String {
+    let mut text = String::new();
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            text.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_marks_of_a_query_string_pass() {
+        assert_eq!(percent_encoded("%RETRY%g"), "%25RETRY%25g");
+        assert_eq!(percent_encoded("10.0.0.1:10911"), "10.0.0.1%3A10911");
+        assert_eq!(percent_encoded("a&limit=1 ü"), "a%26limit%3D1%20%C3%BC");
+    }
+
+    #[test]
+    fn times_are_utc() {
+        assert_eq!(time(1_700_000_000_123), "2023-11-14T22:13:20.123Z");
+    }
+}

@@ -71,9 +71,12 @@ impl Core {
     /// not be called back.
     pub(crate) fn leader_to_ask(&self) -> Option<NodeId> {
         let leader = self.leadership().leader?;
-        let lately = Duration::from_millis(2 * self.context.options.timing.election_max_ms);
-        let heard = || self.since_heard().is_some_and(|since| since < lately);
+        let heard = || self.since_heard().is_some_and(|since| since < self.lately());
         (leader == self.id() || heard()).then_some(leader)
+    }
+
+    fn lately(&self) -> Duration {
+        Duration::from_millis(2 * self.context.options.timing.election_max_ms)
     }
 
     fn since_heard(&self) -> Option<Duration> {
@@ -142,12 +145,21 @@ impl Core {
         }
     }
 
-    /// Since a leader was last heard; zero on the leader itself.
+    /// Since a leader with a majority was last heard; zero on that leader itself. A leader that loses its majority
+    /// counts from the last time that somebody looked here.
     pub(crate) fn since_leader(&self) -> Option<Duration> {
         if self.lease().is_some() {
+            *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
             return Some(Duration::ZERO);
         }
         self.since_heard()
+    }
+
+    /// The leader as an operator means it: heard lately, by its majority or, if it is this node, with its majority.
+    pub(crate) fn leader_with_majority(&self) -> Option<NodeId> {
+        let since = self.since_leader();
+        self.leader_to_ask()
+            .filter(|leader| *leader != self.id() || since.is_some_and(|since| since < self.lately()))
     }
 
     /// Whether Raft has anything on disk: a log, a vote, a snapshot.

@@ -22,12 +22,14 @@ impl Core {
             metrics.local_committed.as_ref().map(log_id)
         };
         let snapshot = self.snapshots.latest();
+        let leader = self.leader_with_majority();
+        let held = self.leadership();
         Status {
             node_id: self.id(),
             cluster_id: self.context.directory.cluster_id(),
             directory_id: self.context.directory_id,
             standing: self.standing(),
-            leadership: Leadership { leader: self.leader_to_ask(), ..self.leadership() },
+            leadership: Leadership { leader, leading: held.leading && leader == Some(self.id()), ..held },
             since_leader: self.since_leader(),
             members: self.member_statuses(),
             last: log.last,
@@ -62,7 +64,7 @@ impl Core {
             }
             let seconds = since.as_secs();
             text.push_str(&format!(
-                "no leader was heard for {seconds} s, so writes are refused; voters not reached: {}",
+                "no leader with a majority was heard for {seconds} s, so writes are refused; voters not reached: {}",
                 if unreached.is_empty() { "none".to_owned() } else { unreached.join(", ") }
             ));
         }

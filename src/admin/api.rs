@@ -25,7 +25,7 @@ pub struct StatusView {
     pub ready: bool,
     /// Why not; empty when it does.
     pub not_ready_because: String,
-    /// Whether it answers without having heard a leader since its start.
+    /// Whether it answers without a leader, so that answers may be old.
     pub stale: bool,
     /// Current term.
     pub term: u64,
@@ -162,7 +162,7 @@ pub struct Readiness {
     pub ready: bool,
     /// Why not; empty when they are.
     pub reason: String,
-    /// Answered without having heard a leader since the start.
+    /// Answered without a leader, so that answers may be old.
     pub stale: bool,
 }
 

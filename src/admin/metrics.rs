@@ -83,7 +83,7 @@ fn node(out: &mut Out<'_>, running: &Running) -> fmt::Result {
     out.gauge("ready", "1 while look-ups are answered", None, u64::from(readiness.ready))?;
     out.gauge(
         "stale",
-        "1 while answers are given without a leader since the start",
+        "1 while look-ups are answered without a leader, so that they may be old",
         None,
         u64::from(readiness.stale),
     )?;

@@ -44,7 +44,7 @@ async fn livez() -> &'static str {
 async fn readyz(State(running): State<Running>) -> Response {
     let readiness = Readiness::of(&running);
     if readiness.ready {
-        let text = if readiness.stale { "ready (without a leader since the start)\n" } else { "ready\n" };
+        let text = if readiness.stale { "ready (without a leader: answers may be old)\n" } else { "ready\n" };
         return text.into_response();
     }
     (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", readiness.reason)).into_response()

@@ -60,7 +60,11 @@ fn print(reports: &[NodeReport]) -> Result<(), Failure> {
         ],
         Some(s) => {
             let role = if s.leading { "leader" } else { s.role.as_str() };
-            let ready = if s.ready { "yes".to_owned() } else { format!("no: {}", s.not_ready_because) };
+            let ready = match (s.ready, s.stale) {
+                (true, false) => "yes".to_owned(),
+                (true, true) => "yes, without a leader".to_owned(),
+                (false, _) => format!("no: {}", s.not_ready_because),
+            };
             [
                 report.address.clone(),
                 s.node_id.to_string(),

@@ -7,6 +7,7 @@ mod connections;
 mod liveness;
 mod nodes;
 mod parsers;
+mod readiness;
 mod reads;
 mod recordings;
 mod registration;

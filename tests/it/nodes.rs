@@ -37,15 +37,24 @@ impl Node {
         node
     }
 
+    /// A node with an empty directory that knows one of a cluster, and waits to be taken in.
+    pub(crate) async fn joining(id: u64, contact: &Self) -> Self {
+        let dir = TempDir::new().unwrap();
+        let mut config = NodeConfig::new(id, dir.path().join("data"));
+        config.members = vec![raft::Member { id: 1, address: contact.running.peer_address.to_string() }];
+        Self::start(config, dir, free_port().await, free_port().await).await
+    }
+
     async fn start(config: NodeConfig, dir: TempDir, clients: TcpListener, peers: TcpListener) -> Self {
         let (stop, stopped) = oneshot::channel::<()>();
         let (started, starting) = oneshot::channel();
         let with = config.clone();
+        let http = free_port().await;
         let task = tokio::spawn(async move {
             let shutdown = async {
                 let _ = stopped.await;
             };
-            let listeners = Listeners { clients, peers, http: None };
+            let listeners = Listeners { clients, peers, http: Some(http) };
             run(with, listeners, shutdown, |running| drop(started.send(running.clone()))).await
         });
         let Ok(running) = starting.await else { panic!("the node did not start: {:?}", task.await) };

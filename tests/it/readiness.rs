@@ -1,0 +1,210 @@
+//! Who is entitled to answer look-ups, in every state of a node; and alive is another question than ready.
+
+use super::client::{Broker, Client, request};
+use super::nodes::{self, Node, PATIENCE};
+use raft::{MemberChange, SnapshotPolicy, Standing};
+use raft_namesrv::service::Ready;
+use raft_namesrv::wire::codes::request as code;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+/// Status code of a GET on the HTTP port.
+async fn http(node: &Node, path: &str) -> u16 {
+    let mut stream = TcpStream::connect(node.running.http_address.unwrap()).await.unwrap();
+    let get = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    stream.write_all(get.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+async fn becomes(node: &Node, ready: Ready) {
+    let mut now = node.running.service.ready();
+    let waiting = now.wait_for(|now| *now == ready);
+    tokio::time::timeout(PATIENCE, waiting)
+        .await
+        .unwrap_or_else(|_| panic!("not {ready:?} in time"))
+        .unwrap();
+}
+
+async fn put(client: &mut Client, key: &str, value: &str) {
+    client.done(&request(code::PUT_KV_CONFIG, &[("namespace", "n"), ("key", key), ("value", value)])).await;
+}
+
+/// The log that it lacks is purged, so it gets a snapshot. Until it is level it says so; it never tells of the past.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_was_away_for_long_answers_nothing_from_before() {
+    let mut nodes = nodes::cluster_with(3, |config| {
+        config.snapshots = SnapshotPolicy { entries: 20, log_bytes_max: 1, ..SnapshotPolicy::default() };
+    })
+    .await;
+    let (old, new) = (Broker::new("old", 3), Broker::new("new", 3));
+    let mut client = Client::connect(nodes[0].address()).await;
+    client.done(&old.register()).await;
+    nodes::same_revision(&nodes).await;
+    let away = nodes.pop().unwrap();
+    let before = away.revision();
+    let away = away.stop().await;
+
+    client.done(&old.unregister()).await;
+    client.done(&new.register()).await;
+    let begun = Instant::now();
+    let mut n = 0u64;
+    while !nodes.iter().all(|node| node.running.node.status().purged.is_some_and(|id| id.index > before)) {
+        assert!(begun.elapsed() < PATIENCE, "nothing is purged");
+        put(&mut client, "k", &n.to_string()).await;
+        n += 1;
+    }
+    let back = away.start().await;
+    let mut client = Client::connect(back.address()).await;
+    let begun = Instant::now();
+    loop {
+        let (route_old, route_new) = (client.route("old_t0").await, client.route("new_t0").await);
+        assert!(matches!(route_old, Err(1 | 17)), "{route_old:?}");
+        match route_new {
+            Ok(_) => break,
+            Err(code) => assert_eq!(code, 1, "'not exist' by a node that was not entitled"),
+        }
+        assert!(begun.elapsed() < PATIENCE, "never ready again");
+    }
+    assert_eq!(client.route("old_t0").await, Err(17));
+    becomes(&back, Ready::Yes).await;
+    for node in nodes.into_iter().chain([back]) {
+        node.stop().await;
+    }
+}
+
+/// One node runs when it is removed, and one is away and learns it only from the others. Neither serves again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn removed_nodes_answer_nothing_also_when_they_were_away() {
+    let mut nodes = nodes::cluster_with(5, |config| {
+        config.service.readiness.recovery_wait = Some(Duration::from_millis(500));
+    })
+    .await;
+    let mut client = Client::connect(nodes[0].address()).await;
+    client.done(&Broker::new("b", 3).register()).await;
+    nodes::same_revision(&nodes).await;
+    let first = &nodes[0].running.node;
+    first.transfer(Some(1), Instant::now() + PATIENCE).await.unwrap();
+    let away = nodes.pop().unwrap().stop().await;
+    let here = nodes.pop().unwrap();
+    let first = &nodes[0].running.node;
+    for id in [5, 4] {
+        first.change_members(MemberChange::Remove(id), Instant::now() + PATIENCE).await.unwrap();
+    }
+    becomes(&here, Ready::No).await;
+    let mut client = Client::connect(here.address()).await;
+    assert_eq!(client.route("b_t0").await, Err(1));
+    assert_eq!((http(&here, "/livez").await, http(&here, "/readyz").await), (200, 503));
+
+    let away = away.start().await;
+    let begun = Instant::now();
+    let mut client = Client::connect(away.address()).await;
+    while away.running.node.status().standing != Standing::Removed {
+        assert_eq!(client.route("b_t0").await, Err(1));
+        assert!(begun.elapsed() < PATIENCE, "it never learned that it was removed");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(client.route("b_t0").await, Err(1), "not even after waiting for a leader");
+    assert_eq!((http(&away, "/livez").await, http(&away, "/readyz").await), (200, 503));
+    for node in nodes.into_iter().chain([here, away]) {
+        node.stop().await;
+    }
+}
+
+/// Beyond the staleness that was set it stops answering, and goes on by itself. It is alive all the time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_without_its_quorum_is_alive_and_after_the_staleness_that_was_set_not_ready() {
+    let mut nodes = nodes::cluster_with(3, |config| {
+        config.service.readiness.staleness_max = Some(Duration::from_secs(2));
+    })
+    .await;
+    let mut client = Client::connect(nodes[0].address()).await;
+    client.done(&Broker::new("b", 3).register()).await;
+    nodes::same_revision(&nodes).await;
+    let mut stopped = Vec::new();
+    while nodes.len() > 1 {
+        stopped.push(nodes.pop().unwrap().stop().await);
+    }
+    let left = nodes.pop().unwrap();
+    assert!(client.route("b_t0").await.is_ok(), "it does not stop at once");
+    becomes(&left, Ready::No).await;
+    assert_eq!(client.route("b_t0").await, Err(1));
+    assert_eq!((http(&left, "/livez").await, http(&left, "/readyz").await), (200, 503));
+
+    let back = stopped.pop().unwrap().start().await;
+    becomes(&left, Ready::Yes).await;
+    assert!(client.route("b_t0").await.is_ok());
+    assert_eq!(http(&left, "/readyz").await, 200);
+    for node in [left, back] {
+        node.stop().await;
+    }
+}
+
+/// By default a running node goes on, says so, and is fresh again once a leader is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_running_node_that_loses_its_leader_goes_on_marked_stale() {
+    let mut nodes = nodes::cluster(3).await;
+    let mut client = Client::connect(nodes[0].address()).await;
+    client.done(&Broker::new("b", 3).register()).await;
+    nodes::same_revision(&nodes).await;
+    let mut stopped = Vec::new();
+    while nodes.len() > 1 {
+        stopped.push(nodes.pop().unwrap().stop().await);
+    }
+    let left = nodes.pop().unwrap();
+    becomes(&left, Ready::Stale).await;
+    assert!(client.route("b_t0").await.is_ok());
+    assert_eq!((http(&left, "/livez").await, http(&left, "/readyz").await), (200, 200));
+    let back = stopped.pop().unwrap().start().await;
+    becomes(&left, Ready::Yes).await;
+    for node in [left, back] {
+        node.stop().await;
+    }
+}
+
+/// A learner that joins a table with content serves it whole, or not at all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_joining_node_answers_nothing_before_it_is_level() {
+    let first = Node::alone().await;
+    let mut client = Client::connect(first.address()).await;
+    for n in 0..50 {
+        client.done(&Broker::new(&format!("b{n}"), 3).register()).await;
+    }
+    let joining = Node::joining(2, &first).await;
+    let mut client = Client::connect(joining.address()).await;
+    assert_eq!(client.route("b49_t0").await, Err(1));
+    assert_eq!((http(&joining, "/livez").await, http(&joining, "/readyz").await), (200, 503));
+    let member = raft::Member { id: 2, address: joining.running.peer_address.to_string() };
+    let deadline = Instant::now() + PATIENCE;
+    let adding = first.running.node.change_members(MemberChange::AddLearner(member), deadline);
+    let watching = async {
+        let begun = Instant::now();
+        while let Err(code) = client.route("b49_t0").await {
+            assert_eq!(code, 1, "'not exist' by a node that was not entitled");
+            assert!(begun.elapsed() < PATIENCE, "never ready");
+        }
+        for n in 0..50 {
+            assert!(client.route(&format!("b{n}_t0")).await.is_ok(), "a part of the table");
+        }
+    };
+    let (added, ()) = tokio::join!(adding, watching);
+    added.unwrap();
+    becomes(&joining, Ready::Yes).await;
+    for node in [joining, first] {
+        node.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_begins_to_stop_answers_no_look_up() {
+    let node = Node::alone().await;
+    let mut client = Client::connect(node.address()).await;
+    client.done(&Broker::new("b", 3).register()).await;
+    node.running.service.stop();
+    assert_eq!(client.route("b_t0").await, Err(1));
+    assert_eq!((http(&node, "/livez").await, http(&node, "/readyz").await), (200, 503));
+    node.stop().await;
+}

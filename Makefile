@@ -47,10 +47,13 @@ interop: ## real brokers, Java and Go clients and mqadmin around three nodes
 compose-test: ## the image and docker-compose.yml, with a Docker daemon of their own (as root)
 	scripts/compose-test.sh
 
-.PHONY: chaos power-cut
+.PHONY: chaos dead-host power-cut
 chaos: ## kill -9 under load, for DURATION_S seconds
 	scripts/chaos/kill-leader.sh
 	scripts/chaos/kill-random.sh --seconds $(DURATION_S)
+
+dead-host: ## a broker's host vanishes without a word (as root)
+	scripts/dead-host-test.sh
 
 power-cut: ## what log and snapshots keep when the power goes (as root)
 	scripts/power-cut.sh

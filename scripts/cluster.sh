@@ -7,21 +7,23 @@
 #   scripts/cluster.sh status         what each node says about itself
 #   scripts/cluster.sh leader         the number of the leader
 #   scripts/cluster.sh addresses      the nodes' addresses, joined with ';'
-# Environment: DIR (data/cluster) for data, logs and pid files; BASE_PORT (9876) of node 1, node 2 has the next one;
-# NODES (3); BIN, the server's binary (default: the release build); NODE_ARGS, more arguments for each `serve`.
+# Environment: DIR (data/cluster) for data, logs and pid files; HOST (127.0.0.1), the address that all listen on;
+# BASE_PORT (9876) of node 1, node 2 has the next one; NODES (3); BIN, the server's binary (default: the release build);
+# NODE_ARGS, more arguments for each `serve`.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
 DIR=${DIR:-$repository/data/cluster}
+HOST=${HOST:-127.0.0.1}
 BASE_PORT=${BASE_PORT:-9876}
 NODES=${NODES:-3}
 
-address() { echo "127.0.0.1:$((BASE_PORT + $1 - 1))"; }
+address() { echo "$HOST:$((BASE_PORT + $1 - 1))"; }
 
 members() {
   local node list=
   for node in $(seq "$NODES"); do
-    list+=",$node=127.0.0.1:$((BASE_PORT + node - 1 + 100))"
+    list+=",$node=$HOST:$((BASE_PORT + node - 1 + 100))"
   done
   echo "${list#,}"
 }
@@ -53,7 +55,7 @@ start_node() {
   echo $! >"$DIR/$node.pid"
 }
 
-ready() { "$BIN" probe --http "127.0.0.1:$((BASE_PORT + $1 - 1 + 200))"; }
+ready() { "$BIN" probe --http "$HOST:$((BASE_PORT + $1 - 1 + 200))"; }
 
 stop_node() {
   local node=$1 signal=$2 pid

@@ -4,6 +4,7 @@
 # Groups: build       a C linker, for cargo build (the image's builder stage and CI)
 #         interop     JDK 17, Maven, Go, for scripts/interop.sh
 #         containers  dockerd, docker-compose, debootstrap, for scripts/compose-test.sh
+#         dead-host   ip and network namespaces, for scripts/dead-host-test.sh
 #         power-cut   mkfs.ext4 and loop devices, for scripts/power-cut.sh
 # Needs root only when something is missing. Rust itself comes from rustup (rust-toolchain.toml names the version).
 set -euo pipefail
@@ -33,6 +34,11 @@ for group in "$@"; do
       need iptables iptables
       need docker-compose docker-compose
       need debootstrap debootstrap
+      ;;
+    dead-host)
+      need ip iproute2
+      need unshare util-linux
+      need setpriv util-linux
       ;;
     power-cut)
       need mkfs.ext4 e2fsprogs

@@ -9,8 +9,38 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use tracing_subscriber::EnvFilter;
 
+/// Keys of the file that no flag has, with their defaults; `-p` prints all.
+const FILE_KEYS: &str = "\
+The file that -c names has Java's keys and these. What is replicated counts at the cluster's birth only.
+
+When a broker's host is taken for dead (0: never; a broker's own timeout holds in any case):
+  brokerKeepAliveIdleSeconds=4        silence on a broker's connection until it is probed
+  brokerKeepAliveIntervalSeconds=2    between two probes
+  brokerTcpUserTimeoutMillis=10000    bytes or probes without an answer for this long end the connection
+Mass eviction guard:
+  massEvictionGuard=true              false: nobody is held back
+  massEvictionSharePercent=60         of the brokers; what more would go within 10 s is held back
+Limits:
+  serverChannelMaxIdleTimeSeconds=120 a connection without a byte is closed
+  connectionsMax=20000                more are closed at once
+  requestsInFlightMax=65536           more are answered SYSTEM_BUSY
+  requestsInFlightPerConnectionMax=512
+  requestsInFlightBytesMax=1073741824
+  frameBytesMax=16777216              a longer frame closes its connection
+  writeBufferBytesMax=33554432        answers that a peer has not yet taken
+  routeCacheBytesMax=67108864         encoded routes
+Look-ups:
+  readMode=local                      or linearizable
+  recoveryWaitSeconds=30              a restarted node without a leader waits so long until it serves
+  serveAfterRecoveryWait=true         false: then neither
+  stalenessMaxMillis=0                a node that has heard no leader for this long serves no more (0: it goes on)
+Other nodes:
+  peerSecretFile                      a file with the secret that all nodes share
+  heartbeatIntervalMillis=100, electionTimeoutMinMillis=250, electionTimeoutMaxMillis=500";
+
 /// Flags of `serve`. Each beats the file that `-c` names.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = FILE_KEYS)]
 pub(crate) struct Args {
     /// Properties file with Java's keys
     #[arg(short = 'c', long = "config", env = "RAFT_NAMESRV_CONFIG", value_name = "FILE")]

@@ -40,6 +40,8 @@ impl Keys<'_> {
 }
 
 const DAY_S: u64 = 86_400;
+/// The most that the kernel takes.
+const KEEP_ALIVE_MAX_S: u64 = 32_767;
 const GIB: usize = 1 << 30;
 
 /// Takes all limits and timers that the file has.
@@ -54,8 +56,10 @@ pub(super) fn read(config: &mut Config, file: &mut PropertiesFile) -> Result<(),
     keys.number("frameBytesMax", 64 << 10, crate::wire::FRAME_MAX_BYTES, |n| limits.frame_bytes = n)?;
     keys.number("writeBufferBytesMax", 64 << 10, GIB, |n| limits.write_buffer_bytes = n)?;
     let dead = &mut config.server.dead_peer;
-    keys.seconds("brokerKeepAliveIdleSeconds", DAY_S, |d| dead.keepalive_idle = d)?;
-    keys.seconds("brokerKeepAliveIntervalSeconds", DAY_S, |d| dead.keepalive_interval = d)?;
+    keys.seconds("brokerKeepAliveIdleSeconds", KEEP_ALIVE_MAX_S, |d| dead.keepalive_idle = d)?;
+    keys.number("brokerKeepAliveIntervalSeconds", 1, KEEP_ALIVE_MAX_S, |s| {
+        dead.keepalive_interval = Duration::from_secs(s);
+    })?;
     keys.millis("brokerTcpUserTimeoutMillis", 0, DAY_S * 1000, |d| dead.user_timeout = d)?;
     let service = &mut config.service;
     keys.number("routeCacheBytesMax", 0, 16 * GIB, |n| service.route_cache_bytes = n)?;

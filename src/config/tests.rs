@@ -52,6 +52,8 @@ fn what_does_not_fit_is_refused_and_named() {
         ("nodeId=0", "0 is not allowed"),
         ("listenPort=x", "listenPort=x is not a port"),
         ("connectionsMax=0", "connectionsMax=0"),
+        ("brokerKeepAliveIntervalSeconds=0", "from 1 to 32767"),
+        ("brokerKeepAliveIdleSeconds=40000", "from 0 to 32767"),
         ("heartbeatIntervalMillis=200", "do not fit"),
         ("readMode=fast", "readMode=fast"),
         ("serializeType=xml", "xml"),

@@ -102,6 +102,22 @@ fn the_binary_header_is_chosen_by_a_flag() {
     assert_eq!(stdout_of(&["topics", "-n", &node.at()]), "");
 }
 
+/// Every setting that `-p` prints is named, and with its default.
+#[test]
+fn the_help_of_serve_knows_all_settings() {
+    let help = stdout_of(&["serve", "--help"]);
+    let printed = stdout_of(&["serve", "-p"]);
+    let limits = printed.lines().skip_while(|line| !line.starts_with("serverChannelMaxIdle"));
+    let mut seen = 0;
+    for line in limits {
+        seen += 1;
+        // These two are printed in words.
+        let words = ["recoveryWait", "stalenessMax"].into_iter().find(|key| line.starts_with(key));
+        assert!(help.contains(words.unwrap_or(line)), "{line} in {help}");
+    }
+    assert!(seen > 15, "{printed}");
+}
+
 #[test]
 fn help_and_completions_are_there() {
     let help = stdout_of(&["--help"]);

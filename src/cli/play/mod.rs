@@ -30,6 +30,9 @@ pub(crate) struct Args {
     /// How many brokers
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     brokers: u16,
+    /// Number of the first broker: several plays share no broker when their numbers differ
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=20_000))]
+    first: u16,
     /// How many topics each carries
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     topics: u32,
@@ -107,7 +110,8 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         timeout: args.target.timeout(),
         brokers_die: args.die_every.is_some(),
     });
-    let brokers: Vec<Arc<Broker>> = (0..args.brokers).map(|number| Arc::new(Broker::new(number))).collect();
+    let brokers: Vec<Arc<Broker>> =
+        (args.first..args.first + args.brokers).map(|number| Arc::new(Broker::new(number))).collect();
     let mut tasks = JoinSet::new();
     for address in args.target.addresses() {
         for broker in &brokers {

@@ -4,6 +4,9 @@
 #![allow(clippy::disallowed_methods, reason = "time limits of processes are real time")]
 
 mod commands;
+mod cut_off;
+mod leaders;
 mod paused;
 mod process;
 mod serving;
+mod wire;

@@ -2,8 +2,9 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -52,7 +53,22 @@ pub(crate) struct Node {
     peers: SocketAddr,
     http: SocketAddr,
     pub(crate) boot_line: String,
+    data: PathBuf,
+    arguments: Vec<String>,
     _log: Receiver<String>,
+}
+
+/// A node that was ended, to be started again on its ports.
+pub(crate) struct Ended {
+    data: PathBuf,
+    arguments: Vec<String>,
+}
+
+impl Ended {
+    pub(crate) fn start(&self) -> Node {
+        let arguments: Vec<_> = self.arguments.iter().map(String::as_str).collect();
+        Node::start(&self.data, &arguments)
+    }
 }
 
 impl Node {
@@ -64,8 +80,9 @@ impl Node {
     /// As [`Node::start`]; gives its log when it ends instead.
     fn try_start(data: &Path, more: &[&str]) -> Result<Self, Vec<String>> {
         let mut child = program()
-            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+            .args(["serve", "--data"])
             .arg(data)
+            .args(if more.contains(&"--listen") { &[][..] } else { &["--listen", "127.0.0.1:0"] })
             .args(more)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -86,7 +103,8 @@ impl Node {
             }
             seen.push(line);
         };
-        Ok(Self { child, address, peers, http, boot_line, _log: log })
+        let arguments = more.iter().map(|argument| (*argument).to_owned()).collect();
+        Ok(Self { child, address, peers, http, boot_line, data: data.to_owned(), arguments, _log: log })
     }
 
     /// Where its HTTP port is.
@@ -118,9 +136,10 @@ impl Node {
     }
 
     /// Ends it with kill -9.
-    pub(crate) fn kill(mut self) {
+    pub(crate) fn kill(mut self) -> Ended {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+        Ended { data: std::mem::take(&mut self.data), arguments: std::mem::take(&mut self.arguments) }
     }
 }
 
@@ -137,10 +156,15 @@ pub(crate) fn cluster(dir: &Path) -> Vec<Node> {
     // A port that was free a moment ago may be taken by somebody else since: then all begin again, with others.
     let mut attempts = (1..=5).map(|attempt| try_cluster(&dir.join(attempt.to_string())));
     let nodes = attempts.find_map(Result::ok).expect("no three free ports");
+    all_ready(&nodes);
+    nodes
+}
+
+/// Waits until nodes serve.
+pub(crate) fn all_ready(nodes: &[Node]) {
     until("all are ready", || {
         nodes.iter().all(|node| run(&["probe", "--http", &node.http()]).status.success())
     });
-    nodes
 }
 
 fn try_cluster(dir: &Path) -> Result<Vec<Node>, Vec<String>> {
@@ -148,14 +172,51 @@ fn try_cluster(dir: &Path) -> Result<Vec<Node>, Vec<String>> {
     let member = |(at, address): (usize, &String)| format!("{}={address}", at + 1);
     let members = peers.iter().enumerate().map(member).collect::<Vec<_>>().join(",");
     let start = |(at, peer): (usize, &String)| {
-        let id = (at + 1).to_string();
-        Node::try_start(&dir.join(&id), &["--node-id", &id, "--members", &members, "--peer-listen", peer])
+        let (id, listen, http) = ((at + 1).to_string(), free_address(), free_address());
+        let identity = ["--node-id", &id, "--members", &members];
+        let ports = ["--listen", &listen, "--peer-listen", peer, "--http-listen", &http];
+        Node::try_start(&dir.join(&id), &[&identity[..], &ports].concat())
     };
     peers.iter().enumerate().map(start).collect()
 }
 
+/// Below the ports that the kernel gives to outgoing connections: nobody takes it while its node is down.
 fn free_address() -> String {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    loop {
+        let begin = u16::try_from(std::process::id() % 1_600).unwrap() * 10;
+        let port = 15_000 + begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % 16_000;
+        let address = format!("127.0.0.1:{port}");
+        if std::net::TcpListener::bind(&address).is_ok() {
+            return address;
+        }
+    }
+}
+
+/// The place of the node that leads.
+pub(crate) fn leader(nodes: &[Node]) -> usize {
+    let leads = |node: &Node| {
+        let output = run(&["status", "--json", "-n", &node.at()]);
+        let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        status[0]["leading"] == true
+    };
+    let mut found = None;
+    until("there is a leader", || {
+        found = nodes.iter().position(leads);
+        found.is_some()
+    });
+    found.unwrap()
+}
+
+/// How many brokers left by expiry and by disconnect, as a node applied it since it started.
+pub(crate) fn removed(node: &Node) -> (u64, u64) {
+    let metrics = get(&node.http(), "/metrics");
+    let count = |cause| {
+        let line = format!("rocketmq_namesrv_brokers_removed_total{{cause=\"{cause}\"}} ");
+        let count = metrics.lines().find_map(|l| l.strip_prefix(&line));
+        count.unwrap_or_else(|| panic!("no {line} in {metrics}")).parse().unwrap()
+    };
+    (count("expired"), count("disconnected"))
 }
 
 /// Brokers that play until dropped; they then die without a word.

@@ -1,0 +1,60 @@
+//! Brokers that reach some of the nodes only.
+
+use crate::process::{Node, Play, brokers, cluster, leader, removed, until};
+use crate::wire::{State, Wire};
+use std::time::{Duration, Instant};
+
+/// Of the brokers, which beat every second.
+const TIMEOUT: Duration = Duration::from_secs(4);
+const BROKERS: usize = 2;
+
+#[test]
+fn brokers_whose_connections_to_nodes_fall_silent_stay_while_one_is_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let nodes = cluster(dir.path());
+    let took = cut_one_after_the_other(&nodes, State::Silent);
+    assert!(took > TIMEOUT - Duration::from_secs(2), "they last beat a second ago: {took:?}");
+    for node in &nodes {
+        assert_eq!(removed(node), (BROKERS as u64, 0), "expired, disconnected");
+    }
+}
+
+#[test]
+fn brokers_whose_connections_to_nodes_are_closed_stay_while_one_is_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let nodes = cluster(dir.path());
+    cut_one_after_the_other(&nodes, State::Closed);
+    for node in &nodes {
+        assert_eq!(removed(node), (0, BROKERS as u64), "expired, disconnected");
+    }
+}
+
+/// Cuts the leader's wire, then one more, then the last. Gives how long the brokers stayed after that.
+fn cut_one_after_the_other(nodes: &[Node], state: State) -> Duration {
+    let wires: Vec<_> = nodes.iter().map(|node| Wire::to(node.address)).collect();
+    let addresses: Vec<_> = wires.iter().map(|wire| wire.address.to_string()).collect();
+    let (count, timeout_ms) = (BROKERS.to_string(), TIMEOUT.as_millis().to_string());
+    let flags = ["--brokers", &count, "--topics", "3", "--period", "1", "--broker-timeout-ms", &timeout_ms];
+    let _play = Play::start(&addresses.join(","), &flags);
+    until("every node has answered brokers", || wires.iter().all(Wire::was_used));
+    for node in nodes {
+        until("the brokers are there", || brokers(&node.at()).len() == BROKERS);
+    }
+    let first = leader(nodes);
+    for at in [first, first + 1] {
+        wires[at % 3].set(state);
+        let cut = Instant::now();
+        while cut.elapsed() < TIMEOUT * 2 {
+            for node in nodes {
+                let there = brokers(&node.at()).len();
+                assert_eq!(there, BROKERS, "{:?} after wire {at} became {state:?}", cut.elapsed());
+            }
+        }
+    }
+    wires[(first + 2) % 3].set(state);
+    let cut = Instant::now();
+    for node in nodes {
+        until("the brokers are gone", || brokers(&node.at()).is_empty());
+    }
+    cut.elapsed()
+}

@@ -1,0 +1,78 @@
+//! Leaders that die or change, while brokers live on or do not.
+
+use crate::process::{Play, all_ready, brokers, cluster, leader, removed, run, until};
+use crate::wire::{State, Wire};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+#[test]
+fn two_leaders_killed_one_after_the_other_take_no_broker_with_them() {
+    const TIMEOUT: Duration = Duration::from_secs(10);
+    let dir = tempfile::tempdir().unwrap();
+    let mut nodes = cluster(dir.path());
+    let addresses: Vec<_> = nodes.iter().map(|node| node.at()).collect();
+    let timeout_ms = TIMEOUT.as_millis().to_string();
+    let flags = ["--brokers", "6", "--topics", "3", "--period", "5", "--broker-timeout-ms", &timeout_ms];
+    let _play = Play::start(&addresses.join(","), &flags);
+    for at in &addresses {
+        until("the brokers are there", || brokers(at).len() == 6);
+    }
+    let begun = Instant::now();
+    for _ in 0..2 {
+        let killed = nodes.remove(leader(&nodes)).kill();
+        leader(&nodes);
+        // The next to die needs a majority behind it.
+        nodes.push(killed.start());
+    }
+    println!("the leader was killed twice within {:?}", begun.elapsed());
+    all_ready(&nodes);
+    while begun.elapsed() < TIMEOUT * 2 {
+        for node in &nodes {
+            assert_eq!(brokers(&node.at()).len(), 6, "after {:?}", begun.elapsed());
+        }
+    }
+    for node in &nodes {
+        assert_eq!(removed(node), (0, 0), "expired, disconnected");
+    }
+}
+
+/// Were a change of leader worth a timeout of grace, it would never go.
+#[test]
+fn a_broker_that_falls_silent_while_leaders_change_is_gone_in_time() {
+    const TIMEOUT: Duration = Duration::from_secs(4);
+    /// For a busy machine: a majority that did not hear each other for a second starts all clocks anew.
+    const MARGIN: Duration = Duration::from_secs(8);
+    let dir = tempfile::tempdir().unwrap();
+    let nodes = cluster(dir.path());
+    let wires: Vec<_> = nodes.iter().map(|node| Wire::to(node.address)).collect();
+    let direct: Vec<_> = nodes.iter().map(|node| node.at()).collect();
+    let through_wires: Vec<_> = wires.iter().map(|wire| wire.address.to_string()).collect();
+    let timeout_ms = TIMEOUT.as_millis().to_string();
+    let play = |at: &[String], first| {
+        let flags = ["--brokers", "1", "--first", first, "--topics", "3", "--period", "1"];
+        Play::start(&at.join(","), &[&flags[..], &["--broker-timeout-ms", &timeout_ms]].concat())
+    };
+    let (_living, _silent) = (play(&direct, "0"), play(&through_wires, "1"));
+    until("every node has answered brokers", || wires.iter().all(Wire::was_used));
+    for at in &direct {
+        until("the brokers are there", || brokers(at).len() == 2);
+    }
+    wires.iter().for_each(|wire| wire.set(State::Silent));
+    let cut = Instant::now();
+    let mut leaders = BTreeSet::new();
+    while brokers(&direct[0]).len() == 2 {
+        assert!(cut.elapsed() < TIMEOUT + MARGIN, "still there after {:?}", cut.elapsed());
+        let leads = leader(&nodes);
+        // Refused while the one before is not over.
+        run(&["transfer", "-n", &direct[leads]]);
+        leaders.insert(leads);
+    }
+    let took = cut.elapsed();
+    assert!(took > TIMEOUT - Duration::from_secs(2), "it last beat a second ago: {took:?}");
+    assert!(leaders.len() > 1, "{leaders:?}");
+    for node in &nodes {
+        until("gone", || brokers(&node.at()).len() == 1);
+        assert_eq!(brokers(&node.at()), ["127.0.0.1:30000"]);
+        assert_eq!(removed(node), (1, 0), "expired, disconnected");
+    }
+}

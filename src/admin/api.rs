@@ -1,5 +1,6 @@
 //! The JSON API: what it answers. Field names are part of the interface; new ones may come.
 
+use crate::liveness::GuardStatus;
 use crate::run::Running;
 use crate::service::Ready;
 use raft::{Member, MemberChange, MemberStatus, Standing, Status};
@@ -215,6 +216,20 @@ impl StatusView {
             members: status.members.iter().map(MemberView::new).collect(),
             notice: status.notice.clone(),
         }
+    }
+}
+
+/// What an operator should know of the mass eviction guard; empty when it keeps nobody.
+#[must_use]
+pub fn guard_notice(guard: GuardStatus) -> String {
+    match guard.protected_for {
+        Some(time) if guard.held > 0 => format!(
+            "the mass eviction guard has kept {} brokers, which seem to be gone, for {} s now: is the network between \
+             them and all nodes down? massEvictionGuard=false lets them go",
+            guard.held,
+            time.as_secs()
+        ),
+        _ => String::new(),
     }
 }
 

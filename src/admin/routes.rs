@@ -67,6 +67,10 @@ async fn status(State(running): State<Running>, Query(query): Query<StatusQuery>
     // One table for all of the answer, so that hash and revision belong together.
     let table = running.node.table();
     let mut view = StatusView::new(&running.node.status(), &Readiness::of(&running), &table);
+    let guard = api::guard_notice(running.liveness.status().guard);
+    if !guard.is_empty() {
+        view.notice = if view.notice.is_empty() { guard } else { format!("{}; {guard}", view.notice) };
+    }
     if query.hash {
         // A big table takes a while.
         match tokio::task::spawn_blocking(move || table.state_hash().total).await {

@@ -6,6 +6,9 @@ use tokio::time::Instant;
 /// Time since the ledger began, without the time during which this process did not run.
 pub(super) type Running = Duration;
 
+/// What a new clock shows: moments from before the process began have a place, too.
+const BEGUN: Running = Duration::from_secs(24 * 3600);
+
 /// How long nothing may run before it counts as a pause: the rest of the gap is left out of all silences.
 pub(super) const LATENESS_MAX: Duration = Duration::from_millis(200);
 
@@ -35,7 +38,7 @@ impl RunningClock {
             self.pauses += 1;
         }
         self.last = self.last.max(now);
-        self.last.duration_since(self.start).saturating_sub(self.skipped)
+        BEGUN + self.last.duration_since(self.start).saturating_sub(self.skipped)
     }
 
     /// How often the process did not run.
@@ -53,10 +56,10 @@ mod tests {
         let start = Instant::now();
         let ms = Duration::from_millis;
         let mut clock = RunningClock::new(start);
-        assert_eq!(clock.advance(start + ms(200)), ms(200));
-        assert_eq!(clock.advance(start + ms(10_200)), ms(400));
-        assert_eq!(clock.advance(start + ms(10_250)), ms(450));
-        assert_eq!(clock.advance(start + ms(10_100)), ms(450), "an earlier reading changes nothing");
+        assert_eq!(clock.advance(start + ms(200)), BEGUN + ms(200));
+        assert_eq!(clock.advance(start + ms(10_200)), BEGUN + ms(400));
+        assert_eq!(clock.advance(start + ms(10_250)), BEGUN + ms(450));
+        assert_eq!(clock.advance(start + ms(10_100)), BEGUN + ms(450), "an earlier reading changes nothing");
         assert_eq!(clock.pauses(), 1);
     }
 }

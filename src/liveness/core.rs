@@ -207,9 +207,10 @@ impl Core {
     }
 
     /// The registration of a broker in this node's table, or that there is none.
-    pub(super) fn follow(&mut self, now: Instant, broker: &BrokerKey, live: Option<&Live>) {
+    /// `fresh`: it has just been made, not found in this node's own log.
+    pub(super) fn follow(&mut self, now: Instant, broker: &BrokerKey, live: Option<&Live>, fresh: bool) {
         let now = self.clock.advance(now);
-        self.ledger.follow(now, broker, live);
+        self.ledger.follow(now, broker, live, fresh);
     }
 
     /// The whole table, when single changes were missed (and at the start).
@@ -222,10 +223,10 @@ impl Core {
         let mut gone: std::collections::BTreeSet<_> = self.ledger.keys().cloned().collect();
         for (broker, live) in lives {
             gone.remove(broker);
-            self.ledger.follow(now, broker, Some(live));
+            self.ledger.follow(now, broker, Some(live), false);
         }
         for broker in gone {
-            self.ledger.follow(now, &broker, None);
+            self.ledger.follow(now, &broker, None, false);
         }
     }
 
@@ -272,11 +273,23 @@ impl Core {
 
     fn review(&mut self, now: Running) {
         let Self { guard, ledger, marks, sessions, followed, .. } = self;
-        guard.review(|since| {
-            ledger.keys().any(|key| ledger.last_heard(key).is_some_and(|heard| heard <= since))
+        guard.review(now, |since| {
+            ledger.keys().any(|key| ledger.spoke(key).is_some_and(|spoke| spoke <= since))
         });
         marks.retain(|key, mark| ledger.get(key).is_some() || mark.incarnation.index > *followed);
         sessions.retain_ends(now, |key| marks.has(key));
+    }
+
+    /// How long the guard has been protecting, when it does.
+    pub(super) fn protected_for(&mut self, now: Instant) -> Option<Duration> {
+        let now = self.clock.advance(now);
+        self.guard.since().map(|since| now.saturating_sub(since))
+    }
+
+    /// Another node's guard has been protecting for so long.
+    pub(super) fn others_protect(&mut self, now: Instant, protected_for: Duration) {
+        let now = self.clock.advance(now);
+        self.guard.adopt(now, protected_for);
     }
 
     /// Takes in what reports, changes and silence mean for brokers.
@@ -292,8 +305,9 @@ impl Core {
                     }
                 }
                 Effect::EndedByNode(broker) => self.marks.clear(&broker),
+                Effect::Back(broker) => self.ledger.start_anew_for(&broker, now),
                 Effect::Unsure(broker) => {
-                    self.ledger.heard(&broker, now);
+                    self.ledger.start_anew_for(&broker, now);
                     self.marks.clear(&broker);
                 }
                 Effect::Ended(broker, end) => {
@@ -341,7 +355,7 @@ impl Core {
                     timeout: entry.timeout,
                     sessions: self.views.sessions_of(key),
                     disconnected,
-                    held: wanted && since.is_some_and(|since| heard <= since),
+                    held: wanted && since.is_some_and(|since| self.ledger.spoke(key) <= Some(since)),
                 })
             })
             .collect();

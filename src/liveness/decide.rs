@@ -151,7 +151,7 @@ impl Core {
     fn candidate(&self, key: &BrokerKey, at: Position) -> Option<Candidate> {
         self.ledger.get(key).filter(|entry| entry.incarnation == at)?;
         let (heard, due) = (self.ledger.last_heard(key)?, self.ledger.due(key)?);
-        Some(Candidate { key: key.clone(), heard, due })
+        Some(Candidate { key: key.clone(), spoke: self.ledger.spoke(key)?, heard, due })
     }
 
     fn removal(&self, now: Running, gone: &Candidate) -> Option<Removal> {

@@ -14,6 +14,9 @@ pub(super) const GUARD_BROKERS_MIN: usize = 5;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Candidate {
     pub(super) key: BrokerKey,
+    /// When it was last heard for certain.
+    pub(super) spoke: Running,
+    /// When it was last heard, or its clock started anew.
     pub(super) heard: Running,
     /// When its own timeout has passed.
     pub(super) due: Running,
@@ -23,7 +26,9 @@ pub(super) struct Candidate {
 /// back. Brokers that left and came back, or made room for others, are no loss and do not count.
 ///
 /// Each voter counts the removals that it applies, so that the next leader goes on where the last one stopped: while
-/// protection lasts, a broker that was not heard since it began is held.
+/// protection lasts, a broker that was not heard since it began is held. A voter that was not there when it began
+/// learns of it from those that were, or each restart of a leader would cost another share. When all are restarted at
+/// the same time, nobody knows, and everybody has a full timeout.
 #[derive(Debug)]
 pub(super) struct Guard {
     enabled: bool,
@@ -33,6 +38,8 @@ pub(super) struct Guard {
     /// When removals were applied, and how many brokers there were just before.
     applied: VecDeque<(Running, usize)>,
     since: Option<Running>,
+    /// When it ended last.
+    ended: Option<Running>,
 }
 
 impl Guard {
@@ -44,6 +51,7 @@ impl Guard {
             hold: options.guard_hold,
             applied: VecDeque::new(),
             since: None,
+            ended: None,
         }
     }
 
@@ -62,7 +70,7 @@ impl Guard {
         let since = self.since;
         let (mut go, rest): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|c| now >= c.due + self.hold);
         let (mut held, mut rest): (Vec<_>, Vec<_>) =
-            rest.into_iter().partition(|c| since.is_some_and(|since| c.heard <= since));
+            rest.into_iter().partition(|c| since.is_some_and(|since| c.spoke <= since));
         let most = self.most_within_window(now, population);
         let counted = most - population + under_way + go.len();
         let share = self.share(most);
@@ -97,16 +105,28 @@ impl Guard {
         }
     }
 
+    /// Another voter has been protecting for so long. The end of what this one has ended itself it knows better.
+    pub(super) fn adopt(&mut self, now: Running, protected_for: Duration) {
+        let began = now.saturating_sub(protected_for);
+        if self.enabled && self.since.is_none() && self.ended.is_none_or(|ended| ended < began) {
+            tracing::info!(
+                ?protected_for,
+                "another node's mass eviction guard is keeping brokers: so does this one"
+            );
+            self.since = Some(began);
+        }
+    }
+
     /// Until when a held broker is kept at most.
     pub(super) fn kept_until(&self, candidate: &Candidate) -> Running {
         candidate.due + self.hold
     }
 
     /// Ends the protection when `silent_since` finds no broker that was last heard before it began.
-    pub(super) fn review(&mut self, silent_since: impl FnOnce(Running) -> bool) {
+    pub(super) fn review(&mut self, now: Running, silent_since: impl FnOnce(Running) -> bool) {
         if self.since.is_some_and(|since| !silent_since(since)) {
             tracing::info!("the mass eviction guard keeps no broker any more");
-            self.since = None;
+            (self.since, self.ended) = (None, Some(now));
         }
     }
 
@@ -149,6 +169,7 @@ mod tests {
     fn gone(heard: u64, from: u32, to: u32) -> Vec<Candidate> {
         let candidate = |n| Candidate {
             key: BrokerKey { cluster: "c".into(), address: format!("{n:03}").into() },
+            spoke: secs(heard),
             heard: secs(heard),
             due: secs(heard + 120),
         };
@@ -171,7 +192,7 @@ mod tests {
         assert_eq!(guard.status(secs(150), 20).protected_for, Some(secs(49)));
         assert_eq!(counts(guard.admit(secs(819), 20, 0, rest.clone())), (0, 20));
         assert_eq!(counts(guard.admit(secs(820), 20, 0, rest)), (20, 0));
-        guard.review(|since| since < secs(101));
+        guard.review(secs(820), |since| since < secs(101));
         assert_eq!(guard.status(secs(820), 0).protected_for, None);
     }
 
@@ -232,10 +253,26 @@ mod tests {
     }
 
     #[test]
+    fn a_voter_that_was_not_there_goes_on_where_the_others_are() {
+        let mut newcomer = guard();
+        newcomer.adopt(secs(130), Duration::from_secs(29));
+        let heard_again = gone(110, 0, 1);
+        assert_eq!(counts(newcomer.admit(secs(131), 21, 0, heard_again)), (1, 0));
+        assert_eq!(counts(newcomer.admit(secs(131), 20, 0, gone(100, 30, 50))), (0, 20));
+        assert_eq!(newcomer.status(secs(131), 20).protected_for, Some(secs(30)));
+        newcomer.review(secs(140), |_| false);
+        newcomer.adopt(secs(141), Duration::from_secs(40));
+        assert_eq!(newcomer.since(), None, "it has ended here");
+        newcomer.adopt(secs(160), Duration::from_secs(5));
+        assert_eq!(newcomer.since(), Some(secs(155)), "another one");
+    }
+
+    #[test]
     fn switched_off_it_holds_nobody() {
         let mut guard = Guard::new(&LivenessOptions { guard: false, ..LivenessOptions::new(1) });
         assert_eq!(counts(guard.admit(secs(100), 50, 0, gone(90, 0, 50))), (50, 0));
         guard.applied(secs(100), 50, 0);
+        guard.adopt(secs(100), Duration::from_secs(1));
         assert_eq!(guard.status(secs(100), 0), GuardStatus::default());
     }
 }

@@ -20,7 +20,10 @@ pub(super) struct Entry {
     pub(super) incarnation: Position,
     /// Incarnation of the newest strong session that the peer ended, anywhere.
     pub(super) ended: Option<Position>,
+    /// When it was last heard, or its clock started anew.
     heard: Running,
+    /// When it was last heard for certain; `None`: not since this process began.
+    spoke: Option<Running>,
     /// Its place in the index: never later than the moment it expires.
     look_at: Running,
 }
@@ -38,9 +41,9 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Follows the table: the registration of a broker, or that there is none. A registration that is new or changed
-    /// was heard now.
-    pub(super) fn follow(&mut self, now: Running, key: &BrokerKey, live: Option<&Live>) {
+    /// Follows the table: the registration of a broker, or that there is none. The clock of one that is new or changed
+    /// starts anew; `fresh`: it has just been made.
+    pub(super) fn follow(&mut self, now: Running, key: &BrokerKey, live: Option<&Live>, fresh: bool) {
         let Some(live) = live else {
             if let Some(entry) = self.brokers.remove(key) {
                 self.index.remove(&(entry.look_at, key.clone()));
@@ -54,10 +57,12 @@ impl Ledger {
             incarnation: live.incarnation,
             ended: None,
             heard: now,
+            spoke: fresh.then_some(now),
             look_at: Running::MAX,
         });
         if entry.incarnation != live.incarnation {
             entry.heard = entry.heard.max(now);
+            entry.spoke = entry.spoke.max(fresh.then_some(now));
         }
         (entry.broker, entry.timeout, entry.incarnation) = (live.broker.clone(), timeout, live.incarnation);
         self.pull_in(key);
@@ -65,6 +70,14 @@ impl Ledger {
 
     /// A broker was heard.
     pub(super) fn heard(&mut self, key: &BrokerKey, at: Running) {
+        if let Some(entry) = self.brokers.get_mut(key) {
+            entry.spoke = entry.spoke.max(Some(at));
+        }
+        self.start_anew_for(key, at);
+    }
+
+    /// The clock of a broker starts anew, since it may have been heard without this node's knowing.
+    pub(super) fn start_anew_for(&mut self, key: &BrokerKey, at: Running) {
         let Some(entry) = self.brokers.get_mut(key) else { return };
         entry.heard = entry.heard.max(at);
         if entry.look_at > entry.heard + entry.timeout {
@@ -75,7 +88,7 @@ impl Ledger {
     /// The clock of a broker that was not heard since starts anew.
     pub(super) fn start_anew_unless_heard(&mut self, key: &BrokerKey, since: Running, now: Running) {
         if self.brokers.get(key).is_some_and(|entry| entry.heard <= since) {
-            self.heard(key, now);
+            self.start_anew_for(key, now);
         }
     }
 
@@ -130,6 +143,11 @@ impl Ledger {
         self.brokers.get(key).map(|entry| entry.heard.max(self.floor))
     }
 
+    /// When a broker was last heard for certain; long ago when it was not since this process began.
+    pub(super) fn spoke(&self, key: &BrokerKey) -> Option<Running> {
+        self.brokers.get(key).map(|entry| entry.spoke.unwrap_or(Running::ZERO))
+    }
+
     pub(super) fn get(&self, key: &BrokerKey) -> Option<&Entry> {
         self.brokers.get(key)
     }
@@ -174,15 +192,15 @@ mod tests {
     #[test]
     fn silence_longer_than_its_own_timeout() {
         let mut ledger = Ledger::default();
-        ledger.follow(secs(0), &key(1), Some(&live(10_000, 1)));
-        ledger.follow(secs(0), &key(2), Some(&live(120_000, 1)));
+        ledger.follow(secs(0), &key(1), Some(&live(10_000, 1)), true);
+        ledger.follow(secs(0), &key(2), Some(&live(120_000, 1)), true);
         assert!(ledger.expired(secs(9)).is_empty());
         ledger.heard(&key(1), secs(9));
         assert!(ledger.expired(secs(10)).is_empty());
         assert_eq!(ledger.expired(secs(19)), [key(1)]);
         assert_eq!(ledger.expired(secs(20)), [key(1)], "from state, not once");
         assert_eq!(ledger.expired(secs(120)), [key(1), key(2)]);
-        ledger.follow(secs(120), &key(1), None);
+        ledger.follow(secs(120), &key(1), None, true);
         assert_eq!(ledger.expired(secs(120)), [key(2)]);
         assert_eq!(ledger.index.len(), ledger.brokers.len());
     }
@@ -190,20 +208,20 @@ mod tests {
     #[test]
     fn a_shorter_timeout_holds_at_once() {
         let mut ledger = Ledger::default();
-        ledger.follow(secs(0), &key(1), Some(&live(120_000, 1)));
-        ledger.follow(secs(5), &key(1), Some(&live(10_000, 2)));
+        ledger.follow(secs(0), &key(1), Some(&live(120_000, 1)), true);
+        ledger.follow(secs(5), &key(1), Some(&live(10_000, 2)), true);
         assert_eq!(ledger.due(&key(1)), Some(secs(15)), "a changed registration was heard");
         assert_eq!(ledger.expired(secs(15)), [key(1)]);
-        ledger.follow(secs(15), &key(1), Some(&live(0, 2)));
+        ledger.follow(secs(15), &key(1), Some(&live(0, 2)), true);
         assert_eq!(ledger.due(&key(1)), Some(secs(6)), "an absurd timeout is a second");
-        ledger.follow(secs(15), &key(1), Some(&live(u64::MAX, 3)));
+        ledger.follow(secs(15), &key(1), Some(&live(u64::MAX, 3)), true);
         assert!(ledger.expired(secs(1 << 20)).is_empty());
     }
 
     #[test]
     fn a_postponed_broker_that_was_heard_expires_by_its_timeout_again() {
         let mut ledger = Ledger::default();
-        ledger.follow(secs(0), &key(1), Some(&live(10_000, 1)));
+        ledger.follow(secs(0), &key(1), Some(&live(10_000, 1)), true);
         ledger.postpone(&key(1), secs(600));
         assert!(ledger.expired(secs(100)).is_empty());
         ledger.heard(&key(1), secs(100));
@@ -213,9 +231,22 @@ mod tests {
     #[test]
     fn clocks_that_start_anew_run_their_full_time() {
         let mut ledger = Ledger::default();
-        ledger.follow(secs(0), &key(1), Some(&live(10_000, 1)));
+        ledger.follow(secs(0), &key(1), Some(&live(10_000, 1)), true);
         ledger.start_anew(secs(50));
         assert!(ledger.expired(secs(59)).is_empty());
         assert_eq!(ledger.expired(secs(60)), [key(1)]);
+    }
+
+    #[test]
+    fn a_clock_that_starts_anew_is_no_word_of_the_broker() {
+        let mut ledger = Ledger::default();
+        ledger.follow(secs(5), &key(1), Some(&live(10_000, 1)), false);
+        ledger.follow(secs(5), &key(2), Some(&live(10_000, 1)), true);
+        ledger.start_anew_for(&key(1), secs(6));
+        ledger.start_anew(secs(7));
+        assert_eq!((ledger.spoke(&key(1)), ledger.spoke(&key(2))), (Some(secs(0)), Some(secs(5))));
+        assert_eq!(ledger.last_heard(&key(1)), Some(secs(7)));
+        ledger.heard(&key(1), secs(8));
+        assert_eq!((ledger.spoke(&key(1)), ledger.last_heard(&key(1))), (Some(secs(8)), Some(secs(8))));
     }
 }

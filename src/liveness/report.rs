@@ -19,6 +19,9 @@ pub(super) enum Message {
     Report(Report),
     /// A leader wants a report at once, one that is younger than this question.
     Ask(Ask),
+    /// The sender's mass eviction guard has been protecting for so many milliseconds. Goes before a full report, whose
+    /// receiver may not have been there when that began.
+    Protecting(u64),
 }
 
 /// Its answer.
@@ -26,7 +29,7 @@ pub(super) enum Message {
 pub(super) enum Reply {
     /// To a report.
     Report(Answer),
-    /// The question arrived; the next report of the stream carries it.
+    /// The question arrived; the next report of the stream carries it. Also: the news of a guard arrived.
     Asked,
     /// Not understood.
     Refused,
@@ -195,6 +198,7 @@ mod tests {
                 "010007020109040101016303613a3101fa01016303613a310301fb2c010101016303613a31",
             ),
             (Message::Ask(Ask { process: 9, number: 4 }), "01010904"),
+            (Message::Protecting(250), "0102fa"),
         ];
         for (message, golden) in cases {
             let bytes = message.encode().unwrap();

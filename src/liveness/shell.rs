@@ -10,6 +10,7 @@ use raft::{Node, NodeId, PeerMessages};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use storage::route_info::BrokerKey;
 use storage::runtime::Runtime;
 use tokio::sync::{Notify, mpsc, watch};
@@ -137,6 +138,10 @@ impl Shell {
             }
             Ok(Message::Ask(ask)) => {
                 self.with(|core, _| core.asked(from, ask));
+                Reply::Asked
+            }
+            Ok(Message::Protecting(ms)) => {
+                self.with(|core, now| core.others_protect(now, Duration::from_millis(ms)));
                 Reply::Asked
             }
             Err(error) => {

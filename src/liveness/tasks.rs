@@ -1,10 +1,10 @@
 //! The tasks behind a node's liveness: one that follows the table and decides, and for each other member one that
 //! sends reports and one that asks.
 
-use super::core::Leader;
+use super::core::{Core, Leader};
 use super::decide::{Batch, Decision};
 use super::removals::ProposalEnd;
-use super::report::{Ask, LANE_ASKS, LANE_REPORTS, Message, Reply};
+use super::report::{Ask, Content, LANE_ASKS, LANE_REPORTS, Message, Reply};
 use super::shell::Shell;
 use super::stream::REPORT_EVERY;
 use raft::{AppliedEntry, Node, NodeId, ProposeError};
@@ -134,7 +134,7 @@ impl Follower {
         let to_close = self.shell.with(|core, now| {
             let table = self.node.table();
             for broker in &happened.touched {
-                core.follow(now, broker, table.live(broker));
+                core.follow(now, broker, table.live(broker), !entry.replay);
             }
             core.followed(now, entry.id.index, happened.expired.len(), happened.disconnected);
             let gone = happened.expired.iter().filter(|broker| table.live(broker).is_none());
@@ -245,6 +245,9 @@ async fn send_reports(shell: Arc<Shell>, node: Node, to: NodeId) {
             let _ = tokio::time::timeout(REPORT_EVERY, urgent.changed()).await;
             continue;
         };
+        if matches!(report.content, Content::Full(_)) {
+            tell_of_protection(&shell, &node, to).await;
+        }
         let deadline = Instant::now() + MESSAGE_WITHIN;
         let reply = match Message::Report(report).encode() {
             Ok(bytes) => node.message(to, LANE_REPORTS, bytes, deadline).await.map_err(|e| e.to_string()),
@@ -261,6 +264,17 @@ async fn send_reports(shell: Arc<Shell>, node: Node, to: NodeId) {
                 shell.with(|core, now| core.failed(now, to));
             }
         }
+    }
+}
+
+/// Goes ahead of a full report, in its lane: the receiver may be new, and take those that the guard keeps for gone.
+async fn tell_of_protection(shell: &Shell, node: &Node, to: NodeId) {
+    let Some(protected_for) = shell.with(Core::protected_for) else { return };
+    let ms = u64::try_from(protected_for.as_millis()).unwrap_or(u64::MAX);
+    let Ok(bytes) = Message::Protecting(ms).encode() else { return };
+    // When it does not arrive, neither does the report behind it, and both are sent again.
+    if let Err(error) = node.message(to, LANE_REPORTS, bytes, Instant::now() + MESSAGE_WITHIN).await {
+        tracing::debug!(to, %error, "news of the guard got no answer");
     }
 }
 

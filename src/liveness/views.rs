@@ -24,6 +24,8 @@ pub(super) enum Effect {
     Ended(BrokerKey, End),
     /// A node ended a session by itself.
     EndedByNode(BrokerKey),
+    /// A node that was cut off is back, and holds a session.
+    Back(BrokerKey),
     /// A node that held a session is cut off, gone, or back: what happened there meanwhile cannot be known.
     Unsure(BrokerKey),
 }
@@ -187,7 +189,7 @@ impl Views {
             Content::Full(full) => view.replace(now, full, effects),
         }
         if back {
-            effects.extend(view.sessions.keys().map(|broker| Effect::Heard(broker.clone(), now)));
+            effects.extend(view.sessions.keys().cloned().map(Effect::Back));
         }
         if let Some(ask) = report.answering.filter(|ask| ask.process == self.process) {
             view.answered = view.answered.max(ask.number);

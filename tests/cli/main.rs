@@ -5,6 +5,7 @@
 
 mod commands;
 mod cut_off;
+mod guard;
 mod leaders;
 mod paused;
 mod process;

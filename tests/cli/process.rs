@@ -55,7 +55,7 @@ pub(crate) struct Node {
     pub(crate) boot_line: String,
     data: PathBuf,
     arguments: Vec<String>,
-    _log: Receiver<String>,
+    log: Receiver<String>,
 }
 
 /// A node that was ended, to be started again on its ports.
@@ -104,7 +104,7 @@ impl Node {
             seen.push(line);
         };
         let arguments = more.iter().map(|argument| (*argument).to_owned()).collect();
-        Ok(Self { child, address, peers, http, boot_line, data: data.to_owned(), arguments, _log: log })
+        Ok(Self { child, address, peers, http, boot_line, data: data.to_owned(), arguments, log })
     }
 
     /// Where its HTTP port is.
@@ -115,6 +115,11 @@ impl Node {
     /// Where other nodes connect to.
     pub(crate) fn peers(&self) -> String {
         self.peers.to_string()
+    }
+
+    /// Whether it has logged this since it was last asked.
+    pub(crate) fn has_logged(&self, text: &str) -> bool {
+        self.log.try_iter().any(|line| line.contains(text))
     }
 
     /// Stops it as a debugger does, or lets it go on.
@@ -153,8 +158,13 @@ impl Drop for Node {
 
 /// A cluster of three, ready, each node with a directory below `dir`.
 pub(crate) fn cluster(dir: &Path) -> Vec<Node> {
+    cluster_with(dir, &[])
+}
+
+/// The same with more arguments for each node.
+pub(crate) fn cluster_with(dir: &Path, more: &[&str]) -> Vec<Node> {
     // A port that was free a moment ago may be taken by somebody else since: then all begin again, with others.
-    let mut attempts = (1..=5).map(|attempt| try_cluster(&dir.join(attempt.to_string())));
+    let mut attempts = (1..=5).map(|attempt| try_cluster(&dir.join(attempt.to_string()), more));
     let nodes = attempts.find_map(Result::ok).expect("no three free ports");
     all_ready(&nodes);
     nodes
@@ -167,7 +177,7 @@ pub(crate) fn all_ready(nodes: &[Node]) {
     });
 }
 
-fn try_cluster(dir: &Path) -> Result<Vec<Node>, Vec<String>> {
+fn try_cluster(dir: &Path, more: &[&str]) -> Result<Vec<Node>, Vec<String>> {
     let peers: Vec<_> = (0..3).map(|_| free_address()).collect();
     let member = |(at, address): (usize, &String)| format!("{}={address}", at + 1);
     let members = peers.iter().enumerate().map(member).collect::<Vec<_>>().join(",");
@@ -175,7 +185,7 @@ fn try_cluster(dir: &Path) -> Result<Vec<Node>, Vec<String>> {
         let (id, listen, http) = ((at + 1).to_string(), free_address(), free_address());
         let identity = ["--node-id", &id, "--members", &members];
         let ports = ["--listen", &listen, "--peer-listen", peer, "--http-listen", &http];
-        Node::try_start(&dir.join(&id), &[&identity[..], &ports].concat())
+        Node::try_start(&dir.join(&id), &[&identity[..], &ports, more].concat())
     };
     peers.iter().enumerate().map(start).collect()
 }

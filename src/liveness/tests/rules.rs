@@ -217,7 +217,7 @@ fn a_node_alone_does_not_take_its_own_pause_for_silence() {
         ha_address: None,
         incarnation: Position { index: 1, number: 0 },
     };
-    core.follow(start, &key, Some(&live));
+    core.follow(start, &key, Some(&live), true);
     let incarnation = |_: &BrokerKey| Some(live.incarnation);
     let leader = Leader { term: 1, applied: 1, incarnation: &incarnation };
     let removes = |core: &mut Core, now: Instant| {
@@ -349,6 +349,41 @@ fn many_at_once_are_few_entries_and_the_guard_keeps_the_rest() {
     assert_eq!((0..50).filter(|broker| world.has(2, *broker)).count(), 20);
     world.run(secs(125));
     assert_eq!((0..50).filter(|broker| world.has(2, *broker)).count(), 0);
+}
+
+/// Were the guard's memory lost with a process, a restart of one node after the other would empty the table.
+#[test]
+fn nodes_that_restart_one_after_the_other_keep_what_the_guard_keeps() {
+    let mut world = World::new(7, true);
+    world.run(secs(2));
+    let brokers: Vec<_> = (0..50).map(|_| world.broker(120_000, &NODES)).collect();
+    brokers.iter().for_each(|broker| world.registers_everywhere(*broker));
+    world.run(secs(1));
+    // All but the last are gone at once.
+    brokers.iter().take(49).for_each(|broker| world.kill_broker(*broker));
+    world.run(secs(1));
+    let left = |world: &World| brokers.iter().filter(|broker| world.has(1, **broker)).count();
+    assert_eq!(left(&world), 20);
+    for node in NODES {
+        world.kill_node(node);
+        world.live_for(secs(3));
+        world.restart_node(node);
+        world.live_for(secs(3));
+        world.elect(node);
+        world.live_for(secs(3));
+        assert_eq!(left(&world), 20, "after the restart of node {node}, which leads now");
+    }
+    // So does a majority that could not hear each other for a while.
+    world.cut.extend([(1, 2), (2, 1), (1, 3), (3, 1), (2, 3), (3, 2)]);
+    world.live_for(secs(5));
+    world.cut.clear();
+    world.live_for(secs(300));
+    assert_eq!(left(&world), 20);
+    // One that lived all the time is not kept.
+    world.kill_broker(brokers[49]);
+    assert!(until_gone(&mut world, brokers[49], secs(1)) < ms(50));
+    world.live_for(secs(600));
+    assert_eq!(left(&world), 0, "ten minutes after their timeout");
 }
 
 /// The removal of a broker, its registration and its heartbeat, in all orders, while nothing commits until all three

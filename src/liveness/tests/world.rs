@@ -3,7 +3,7 @@
 use super::super::core::{Core, Leader};
 use super::super::decide::Batch;
 use super::super::removals::ProposalEnd;
-use super::super::report::{Answer, Ask, Message, Reply, Report};
+use super::super::report::{Answer, Ask, Content, Message, Reply, Report};
 use super::super::{ClosedBy, Heard, Known, LivenessOptions, SessionId};
 use raft::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -79,6 +79,7 @@ enum Input {
     Answer { from: NodeId, sequence: u64, answer: Answer },
     NoAnswer { from: NodeId, sequence: u64 },
     Ask { from: NodeId, ask: Ask },
+    Protecting(Duration),
     Heard { session: SessionId, broker: usize, what: Heard },
     Closed { session: SessionId, by: ClosedBy },
     Tick,
@@ -400,7 +401,7 @@ impl World {
                     continue;
                 };
                 let key = BrokerKey { cluster: cluster.clone(), address: address.clone() };
-                node.core.follow(now, &key, node.table.live(&key));
+                node.core.follow(now, &key, node.table.live(&key), true);
                 let Event::BrokerRemoved { cause: RemovedBy::Removal(cause), .. } = event else { continue };
                 expired += usize::from(matches!(cause, Cause::Expired { .. }));
                 disconnected += usize::from(*cause == Cause::Disconnected);
@@ -486,6 +487,7 @@ impl World {
                 }
             }
             Input::Ask { from, ask } => self.nodes.get_mut(&id).unwrap().core.asked(from, ask),
+            Input::Protecting(time) => self.nodes.get_mut(&id).unwrap().core.others_protect(now, time),
             Input::Heard { session, broker, what: Heard::Heartbeat } => {
                 let key = self.brokers[broker].key.clone();
                 self.nodes.get_mut(&id).unwrap().core.heard(now, session, &key, Heard::Heartbeat, None);
@@ -629,6 +631,8 @@ impl World {
 
     fn send_report(&mut self, from: NodeId, to: NodeId, report: Report) {
         let sequence = report.sequence;
+        let now = self.instant();
+        let protecting = self.nodes.get_mut(&from).unwrap().core.protected_for(now);
         self.nodes.get_mut(&from).unwrap().outstanding.insert(to, sequence);
         self.send(ms(1_000), from, Input::NoAnswer { from: to, sequence });
         let bytes = Message::Report(report).encode().unwrap();
@@ -639,6 +643,9 @@ impl World {
         let earliest = self.order.get(&(from, to)).copied().unwrap_or_default();
         let arrives = (self.now + self.latency()).max(earliest);
         self.order.insert((from, to), arrives);
+        if let Some(protected_for) = protecting.filter(|_| matches!(report.content, Content::Full(_))) {
+            self.send(arrives - self.now, to, Input::Protecting(protected_for));
+        }
         self.send(arrives - self.now, to, Input::Report { from, report, bytes: bytes.len() });
     }
 

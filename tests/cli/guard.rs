@@ -1,0 +1,98 @@
+//! The mass eviction guard: what it keeps, what it says, and how it is switched off.
+
+use crate::process::{Node, Play, all_ready, brokers, cluster, cluster_with, get, leader, removed, run};
+use crate::process::{stdout_of, until};
+
+const BROKERS: usize = 10;
+/// Above the share of 60 %.
+const KEPT: usize = 4;
+
+fn play(nodes: &[Node], first: &str, brokers: usize) -> Play {
+    let addresses: Vec<_> = nodes.iter().map(Node::at).collect();
+    let count = brokers.to_string();
+    let flags = ["--first", first, "--brokers", &count, "--topics", "2", "--period", "2"];
+    Play::start(&addresses.join(","), &flags)
+}
+
+/// Waits until all nodes have that many brokers.
+fn until_there_are(nodes: &[Node], count: usize) {
+    for node in nodes {
+        until(&format!("{count} brokers at node {}", node.at()), || brokers(&node.at()).len() == count);
+    }
+}
+
+fn metric(node: &Node, name: &str) -> f64 {
+    let metrics = get(&node.http(), "/metrics");
+    let line = metrics.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(' ').map(str::to_owned));
+    line.unwrap_or_else(|| panic!("no {name} in {metrics}")).parse().unwrap()
+}
+
+/// Another broker comes and goes: what was to be decided before has been when this returns.
+fn let_another_pass(nodes: &[Node], others: usize) {
+    let one = play(nodes, "50", 1);
+    until_there_are(nodes, others + 1);
+    drop(one);
+    until_there_are(nodes, others);
+}
+
+#[test]
+fn most_of_many_go_and_the_rest_is_kept_through_restarts_until_they_are_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut nodes = cluster(dir.path());
+    let all = play(&nodes, "0", BROKERS);
+    until_there_are(&nodes, BROKERS);
+    drop(all);
+    until_there_are(&nodes, KEPT);
+    let led = leader(&nodes);
+    assert!(nodes[led].has_logged("most brokers are gone at once"));
+    // A single one goes meanwhile, as ever.
+    let_another_pass(&nodes, KEPT);
+    for node in &nodes {
+        until("it is shown", || metric(node, "rocketmq_namesrv_eviction_guard_held") as usize == KEPT);
+        assert!(metric(node, "rocketmq_namesrv_eviction_guard_held_for_seconds") > 0.0);
+        let status = stdout_of(&["status", "-n", &node.at()]);
+        assert!(status.contains("guard has kept 4 brokers"), "{status}");
+    }
+
+    // Each is killed in turn and leads afterwards: it must know of those it has never seen.
+    for _ in 0..3 {
+        let ended = nodes.remove(0).kill();
+        nodes.push(ended.start());
+        all_ready(&nodes);
+        let id = run(&["status", "--json", "-n", &nodes[2].at()]);
+        let id: serde_json::Value = serde_json::from_slice(&id.stdout).unwrap();
+        let id = id[0]["nodeId"].to_string();
+        until("it leads", || {
+            let leads = leader(&nodes);
+            leads == 2 || {
+                run(&["transfer", "--to", &id, "-n", &nodes[leads].at()]);
+                false
+            }
+        });
+        let_another_pass(&nodes, KEPT);
+    }
+
+    let _all = play(&nodes, "0", BROKERS);
+    until_there_are(&nodes, BROKERS);
+    for node in &nodes {
+        until("it keeps nobody", || metric(node, "rocketmq_namesrv_eviction_guard_held_for_seconds") == 0.0);
+        assert!(!stdout_of(&["status", "-n", &node.at()]).contains("guard"));
+    }
+}
+
+#[test]
+fn switched_off_it_keeps_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("namesrv.conf");
+    std::fs::write(&file, "massEvictionGuard=false\n").unwrap();
+    let nodes = cluster_with(dir.path(), &["-c", file.to_str().unwrap()]);
+    let all = play(&nodes, "0", BROKERS);
+    until_there_are(&nodes, BROKERS);
+    drop(all);
+    until_there_are(&nodes, 0);
+    for node in &nodes {
+        assert_eq!(removed(node), (0, BROKERS as u64), "expired, disconnected");
+        assert_eq!(metric(node, "rocketmq_namesrv_eviction_guard_enabled"), 0.0);
+        assert_eq!(stdout_of(&["topics", "-n", &node.at()]), "");
+    }
+}

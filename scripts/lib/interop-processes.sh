@@ -76,7 +76,7 @@ leader() {
 # A broker listens on its port and on the port two below; replication has the next one.
 declare -A broker_port=()
 
-# start_broker NAME ID NAMESERVERS: does not wait for it.
+# start_broker NAME ID NAMESERVERS [SETTING...]: does not wait for it.
 start_broker() {
   local name=$1 id=$2 role=ASYNC_MASTER
   local broker=$name-$id home=$work/$name-$id
@@ -104,6 +104,7 @@ registerNameServerPeriod=10000
 haSendHeartbeatInterval=1000
 slaveReadEnable=true
 CONF
+  printf '%s\n' "${@:4}" >>"$home/broker.conf"
   spawn "$broker" run_java "$broker" org.apache.rocketmq.broker.BrokerStartup -c "$home/broker.conf"
 }
 

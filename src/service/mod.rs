@@ -3,6 +3,7 @@
 mod fingerprints;
 mod quarrels;
 mod readiness;
+mod reading;
 mod registration;
 mod route_cache;
 

@@ -4,7 +4,7 @@
 //! checksum → same bytes at the same group version? ──yes──▶ confirm by the leader ──▶ answer
 //!                     │ no                                      ▲      │ unknown there
 //!                     ▼                                         │      ▼
-//!            read, compare with the table ──changes nothing─────┘   propose whole ──▶ answer
+//!   read what is new, compare with the table ─changes nothing───┘   propose whole ──▶ answer
 //!                     │ differs                                        ▲
 //!                     └──▶ propose the difference ──conflict twice─────┘
 //! ```
@@ -17,16 +17,17 @@
 //! - Waiting for the leader's confirmation happens beside the connection's other requests; what is proposed keeps
 //!   their order.
 
+use super::reading::{Look, Reading};
 use super::{Progress, Service, Session, with_revision};
 use crate::events::what_is_claimed;
 use crate::handlers::{After, answer, broker};
 use crate::liveness::{Heard, Known};
-use crate::protocol::registration::{check_crc, parse_registration, registration_fingerprint};
+use crate::protocol::registration::{check_crc, registration_fingerprint};
 use crate::protocol::{ReadOptions, Reply};
 use crate::wire::RemotingCommand;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use storage::command::{Basis, Change, Name, Registration};
+use storage::command::{Change, Name, Registration};
 use storage::outcome::ConflictKind;
 use storage::route_info::{BrokerKey, RegistrationCheck};
 use storage::{Outcome, Position};
@@ -34,6 +35,8 @@ use tokio::time::Instant;
 
 /// Bodies from this size on are read beside the connections' threads, bytes.
 const LARGE_BODY_BYTES: usize = 32 << 10;
+/// From this size on they are read there too when most of them is known, bytes.
+const HUGE_BODY_BYTES: usize = 512 << 10;
 /// A compressed body may be a thousand times larger inside.
 const LARGE_COMPRESSED_BYTES: usize = 512;
 /// How often a registration is compared with the table again before it is sent whole.
@@ -98,26 +101,26 @@ impl Edge {
 
     /// Reads it and compares it with the table; proposes what differs.
     async fn compare(self) -> Progress {
-        let whole = match self.parse().await {
-            Ok(whole) => Arc::new(whole),
+        let mut reading = match self.read().await {
+            Ok(reading) => Arc::new(reading),
             Err(reply) => return self.refuse(reply),
         };
         // Behind from the first moment on is a broker that starts over; it is taken, as in Java.
-        let starts_over = self.rounds == 0 && self.is_behind(&whole);
+        let starts_over = self.rounds == 0 && self.is_behind(&reading);
         for _ in 0..ROUNDS_MAX {
-            if !starts_over && self.is_behind(&whole) {
+            if !starts_over && self.is_behind(&reading) {
                 return self.overtaken();
             }
-            let (check, version) = match self.check(&whole).await {
-                Ok(checked) => checked,
+            let look = match self.look(&mut reading).await {
+                Ok(look) => look,
                 Err(reply) => return Progress::Answered(reply),
             };
-            let difference = match check {
+            let difference = match look.check {
                 RegistrationCheck::Unchanged => {
                     self.service.registrations.unchanged.add_one();
-                    return self.unchanged(version);
+                    return self.unchanged(look.version);
                 }
-                RegistrationCheck::Refused(outcome) => return self.lost(&outcome, &whole),
+                RegistrationCheck::Refused(outcome) => return self.lost(&outcome, &reading),
                 RegistrationCheck::Differs(difference) => *difference,
             };
             self.service.registrations.differences.add_one();
@@ -130,22 +133,29 @@ impl Edge {
                         return Progress::Answered(answer::of_read_error(&error));
                     }
                 }
-                Ok((outcome, revision)) => return self.came_to(&outcome, revision, &whole).await,
+                Ok((Outcome::Done { changed: true }, position)) => {
+                    return self.took(position, &reading).await;
+                }
+                Ok((outcome, position)) => return self.came_to(&outcome, position, reading).await,
                 Err(reply) => return Progress::Answered(reply),
             }
         }
-        if !starts_over && self.is_behind(&whole) {
+        if !starts_over && self.is_behind(&reading) {
             return self.overtaken();
         }
-        self.propose_whole(whole).await
+        if reading.is_whole() {
+            self.propose_whole(reading).await
+        } else {
+            self.read_and_propose_whole().await
+        }
     }
 
     /// The table holds a later state of the broker than this registration.
-    fn is_behind(&self, whole: &Registration) -> bool {
-        let table = self.service.table();
+    fn is_behind(&self, reading: &Reading) -> bool {
+        let (table, read) = (self.service.table(), reading.registration());
         table.live(&self.key).is_some_and(|live| {
-            let (held, own) = (live.data_version, whole.data_version);
-            live.broker == whole.broker
+            let (held, own) = (live.data_version, read.data_version);
+            live.broker == read.broker
                 && held.state_version == own.state_version
                 && held.timestamp >= own.timestamp
                 && held.counter > own.counter
@@ -173,17 +183,16 @@ impl Edge {
                 "the broker unregistered while its registration was under way",
             ));
         }
-        match self.parse().await {
+        match self.read_whole().await {
             Ok(whole) => self.propose_whole(Arc::new(whole)).await,
             Err(reply) => self.refuse(reply),
         }
     }
 
-    async fn propose_whole(self, whole: Arc<Registration>) -> Progress {
+    async fn propose_whole(self, whole: Arc<Reading>) -> Progress {
         self.service.registrations.wholes.add_one();
-        let registration = Registration { basis: Basis::Whole, ..Registration::clone(&whole) };
-        match self.propose(registration).await {
-            Ok((outcome, revision)) => self.came_to(&outcome, revision, &whole).await,
+        match self.propose(whole.registration().clone()).await {
+            Ok((outcome, position)) => self.came_to(&outcome, position, whole).await,
             Err(reply) => Progress::Answered(reply),
         }
     }
@@ -221,15 +230,26 @@ impl Edge {
         })
     }
 
-    /// An outcome from the log.
-    async fn came_to(self, outcome: &Outcome, revision: u64, whole: &Arc<Registration>) -> Progress {
+    /// A difference was carried out, at the group version that it was made against: at this position the table is as the
+    /// broker tells it.
+    async fn took(self, position: Position, reading: &Arc<Reading>) -> Progress {
+        self.service.liveness.heard(self.session.id, self.key.clone(), Heard::Register);
+        let (table, read) = (self.service.table(), Arc::clone(reading));
+        let whole = reading.is_whole();
+        let told = self.compute(whole, move || read.told_at(&table, position)).await.ok().flatten();
+        self.service.prints.remember(&self.service.table(), &self.key, self.print, position, told);
+        self.accept(Some(position.index))
+    }
+
+    /// Another outcome from the log.
+    async fn came_to(self, outcome: &Outcome, position: Position, mut reading: Arc<Reading>) -> Progress {
         if !matches!(outcome, Outcome::Done { .. }) {
-            return self.lost(outcome, whole);
+            return self.lost(outcome, &reading);
         }
         self.service.liveness.heard(self.session.id, self.key.clone(), Heard::Register);
         // The next one is known by its bytes, if by then nothing else has touched the broker name.
-        let _ = self.check(whole).await;
-        self.accept(Some(revision))
+        let _ = self.look(&mut reading).await;
+        self.accept(Some(position.index))
     }
 
     /// Taken.
@@ -240,10 +260,10 @@ impl Edge {
     }
 
     /// Not taken, by the rules of the tables.
-    fn lost(self, outcome: &Outcome, whole: &Registration) -> Progress {
+    fn lost(self, outcome: &Outcome, reading: &Reading) -> Progress {
         if *outcome == Outcome::Outdated {
             self.service.registrations.outdated.add_one();
-            self.tell_holder(whole.id);
+            self.tell_holder(reading.registration().id);
             return Progress::Answered(broker::registration_lost(&self.service.table()));
         }
         self.refuse(answer::of_outcome(outcome, After::Registration))
@@ -264,31 +284,45 @@ impl Edge {
         Progress::Answered(reply)
     }
 
-    async fn parse(&self) -> Result<Registration, Reply> {
-        let command = Arc::clone(&self.command);
-        self.compute(move || parse_registration(&command)).await?
+    /// Reads it, but for what is known of it.
+    async fn read(&self) -> Result<Reading, Reply> {
+        let told = self.service.prints.told(&self.key);
+        let (command, table) = (Arc::clone(&self.command), self.service.table());
+        let beside = told.is_none() || self.command.body.len() >= HUGE_BODY_BYTES;
+        self.compute(beside, move || Reading::new(&command, told, &table)).await?
     }
 
-    /// What it would do to the table, and the group version of that table. What changes nothing is remembered.
-    async fn check(&self, whole: &Arc<Registration>) -> Result<(RegistrationCheck, Position), Reply> {
-        let (table, whole, name) = (self.service.table(), Arc::clone(whole), Name::clone(&self.name));
-        let (check, version) =
-            self.compute(move || (table.check_registration(&whole), table.group_version(&name))).await?;
-        if check == RegistrationCheck::Unchanged {
-            self.service.prints.remember(&self.service.table(), &self.key, self.print, version);
+    async fn read_whole(&self) -> Result<Reading, Reply> {
+        let (command, table) = (Arc::clone(&self.command), self.service.table());
+        self.compute(true, move || Reading::new(&command, None, &table)).await?
+    }
+
+    /// What it would do to the table. What changes nothing is remembered. Reads it whole if it must.
+    async fn look(&self, reading: &mut Arc<Reading>) -> Result<Look, Reply> {
+        loop {
+            let (table, read, whole) = (self.service.table(), Arc::clone(reading), reading.is_whole());
+            let Some(mut look) = self.compute(whole, move || read.look(&table)).await? else {
+                *reading = Arc::new(self.read_whole().await?);
+                continue;
+            };
+            if look.check == RegistrationCheck::Unchanged {
+                let (table, told) = (self.service.table(), look.told.take());
+                self.service.prints.remember(&table, &self.key, self.print, look.version, told);
+            }
+            return Ok(look);
         }
-        Ok((check, version))
     }
 
-    /// Large ones are computed beside the connections' threads, a few at one time.
+    /// Large ones are computed beside the connections' threads, a few at one time, unless little of them is looked at.
     async fn compute<T: Send + 'static>(
         &self,
+        beside: bool,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Reply> {
         let compressed =
             self.command.field("compressed").is_some_and(|text| text.eq_ignore_ascii_case("true"));
         let large = if compressed { LARGE_COMPRESSED_BYTES } else { LARGE_BODY_BYTES };
-        if self.command.body.len() < large {
+        if !beside || self.command.body.len() < large {
             return Ok(work());
         }
         let _permit = self.service.parsing.acquire().await;
@@ -296,12 +330,12 @@ impl Edge {
         done.map_err(|_| Reply::error("the registration was given up"))
     }
 
-    async fn propose(&self, registration: Registration) -> Result<(Outcome, u64), Reply> {
+    async fn propose(&self, registration: Registration) -> Result<(Outcome, Position), Reply> {
         // Its connection speaks, whatever becomes of the proposal.
         self.service.liveness.heard(self.session.id, self.key.clone(), Heard::Heartbeat);
         let change = Change::RegisterBroker(Box::new(registration));
         let proposed = self.service.propose(&self.session, change, self.deadline).await;
-        proposed.map(|done| (done.outcome, done.position.index)).map_err(|error| {
+        proposed.map(|done| (done.outcome, done.position)).map_err(|error| {
             self.service.registrations.no_leader.add_one();
             answer::of_propose_error(&error)
         })

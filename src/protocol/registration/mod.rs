@@ -3,11 +3,15 @@
 //! A broker registers in full every 10 to 30 s with every node, and nearly always with the bytes that it sent before.
 //! So a node hashes first ([`registration_fingerprint`]) and parses ([`parse_registration`]) only what it has not seen.
 
+mod blocks;
 mod compressed;
 mod plain;
 
+pub use blocks::Blocks;
+
 use super::{Reply, remarks};
 use crate::wire::RemotingCommand;
+use blocks::Passed;
 use std::sync::Arc;
 use storage::command::{Basis, DataVersion, Name, QueueConfig, Registration, StaticTopicInfo, TopicConfig};
 use xxhash_rust::xxh3::Xxh3;
@@ -69,13 +73,46 @@ pub fn registration_fingerprint(command: &RemotingCommand) -> u128 {
 }
 
 /// What a body says.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 struct Body {
     data_version: DataVersion,
     topics: Vec<TopicConfig>,
+    /// The bytes of the topic table, and what of it was not read.
+    table: (Blocks, Passed),
     /// As sent: `None` for a null, which keeps what is known.
     filter_servers: Option<Vec<Name>>,
     static_infos: Vec<(Name, StaticTopicInfo)>,
+}
+
+/// A registration, perhaps without those of its topics that are known.
+#[derive(Debug)]
+pub struct Part {
+    /// What was read. If topics were passed over, `topics` lacks them.
+    pub registration: Registration,
+    /// The blocks of its topic table; `None` when a name stands in it twice, or it has no table in JSON.
+    pub blocks: Option<Blocks>,
+    passed: Passed,
+}
+
+impl Part {
+    /// Topics in the body, those included that were passed over.
+    #[must_use]
+    pub fn topic_count(&self) -> usize {
+        self.registration.topics.len() + self.passed.topics
+    }
+
+    /// Whether all its topics were read.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.passed.topics == 0
+    }
+
+    /// Whether one of these topics may be among those that were passed over; never wrong about one that is.
+    #[must_use]
+    pub fn may_have_passed(&self, topics: &[Name]) -> bool {
+        !self.is_whole()
+            && self.blocks.as_ref().is_none_or(|blocks| self.passed.may_hold(blocks, topics.iter()))
+    }
 }
 
 /// Reads a registration whole, and refuses it whole. The checksum is not looked at.
@@ -83,13 +120,30 @@ struct Body {
 /// # Errors
 /// The answer that says what is missing or unreadable.
 pub fn parse_registration(command: &RemotingCommand) -> Result<Registration, Reply> {
+    Ok(parse_part(command, None)?.registration)
+}
+
+/// Reads a registration, but passes over the topics in blocks that are known. The same as reading all of it and leaving
+/// them out, for no name that was passed over stands among those that were read.
+///
+/// # Errors
+/// The answer that says what is missing or unreadable.
+pub fn parse_part(command: &RemotingCommand, known: Option<&Blocks>) -> Result<Part, Reply> {
     let name = |key: &str| required(command, key).map(Name::from);
     let (cluster, broker, address) = (name("clusterName")?, name("brokerName")?, name("brokerAddr")?);
     let id: i64 = required(command, "brokerId")?
         .parse()
         .map_err(|_| Reply::error(remarks::missing_field("brokerId")))?;
-    let body = parse_body(command).map_err(|why| Reply::error(remarks::bad_body("registration", why)))?;
-    Ok(Registration {
+    let body =
+        parse_body(command, known).map_err(|why| Reply::error(remarks::bad_body("registration", why)))?;
+    let (blocks, passed) = body.table;
+    let topics = sorted(body.topics, |topic| &topic.topic);
+    let once = topics.len() + passed.topics == blocks.topics()
+        && !passed.may_hold(&blocks, topics.iter().map(|topic| &topic.topic));
+    if !once && passed.topics > 0 {
+        return parse_part(command, None);
+    }
+    let registration = Registration {
         cluster,
         broker,
         id,
@@ -100,10 +154,11 @@ pub fn parse_registration(command: &RemotingCommand) -> Result<Registration, Rep
         heartbeat_timeout_ms: command.field("heartbeatTimeoutMillis").and_then(|text| text.parse().ok()),
         data_version: body.data_version,
         filter_servers: body.filter_servers,
-        topics: sorted(body.topics, |topic| &topic.topic),
+        topics,
         basis: Basis::Whole,
         static_infos: sorted(body.static_infos, |(topic, _)| topic),
-    })
+    };
+    Ok(Part { registration, blocks: once.then_some(blocks), passed })
 }
 
 /// A header field that must be there and say something.
@@ -116,7 +171,7 @@ fn is_true(text: &str) -> bool {
     text.eq_ignore_ascii_case("true")
 }
 
-fn parse_body(command: &RemotingCommand) -> Result<Body, &'static str> {
+fn parse_body(command: &RemotingCommand, known: Option<&Blocks>) -> Result<Body, &'static str> {
     let wrapped = command.version >= WRAPPED_SINCE;
     if command.body.is_empty() {
         // A wrapper that says nothing has an empty list of filter servers, not none.
@@ -128,7 +183,7 @@ fn parse_body(command: &RemotingCommand) -> Result<Body, &'static str> {
     if command.field("compressed").is_some_and(is_true) {
         return compressed::parse(&command.body, command.version >= STATIC_TOPICS_SINCE);
     }
-    plain::parse_wrapper(&command.body)
+    plain::parse_wrapper(&command.body, known)
 }
 
 /// Sorts by name; of several with one name the last stays, as in a Java map.

@@ -317,3 +317,88 @@ fn the_fingerprint_covers_what_a_registration_reads_and_nothing_else() {
     let other = RemotingCommand::request(103, 1).with("brokerName", "a").with("brokerAddr", "bc");
     assert_ne!(of(&shifted), of(&other));
 }
+
+fn table_of(topics: &[(u16, u8)], blank: &str) -> RemotingCommand {
+    let topics: Vec<String> = topics
+        .iter()
+        .map(|(topic, perm)| format!("\"{topic}\":{blank}{{\"topicName\":\"{topic}\",\"perm\":{perm}}}"))
+        .collect();
+    let topics = topics.join(&format!("{blank},"));
+    command(format!("{{\"topicConfigSerializeWrapper\":{{\"topicConfigTable\":{{{topics}}}}}}}"))
+}
+
+proptest::proptest! {
+    /// What is passed over is what both tables say alike; the rest is read; a name never stands in both.
+    #[test]
+    fn a_part_lacks_only_what_is_known(
+        known in proptest::collection::vec((0u16..300, 0u8..2), 0..200),
+        edits in proptest::collection::vec((0usize..200, 0u8..4, (0u16..300, 0u8..2)), 0..6),
+        blank in proptest::sample::select(vec!["", " "]),
+    ) {
+        let mut next = known.clone();
+        for (place, edit, topic) in edits {
+            let place = place % (next.len() + 1);
+            match (edit, next.get_mut(place)) {
+                (0, Some(old)) => *old = topic,
+                (1, Some(_)) => drop(next.remove(place)),
+                (2, Some(_)) => next.truncate(place),
+                _ => next.insert(place, topic),
+            }
+        }
+        let before = parse_part(&table_of(&known, ""), None).unwrap();
+        let command = table_of(&next, blank);
+        let whole = parse_registration(&command).unwrap();
+        let Some(blocks) = &before.blocks else {
+            proptest::prop_assert!(before.registration.topics.len() < known.len());
+            return Ok(());
+        };
+        proptest::prop_assert_eq!(blocks.topics(), known.len());
+        let part = parse_part(&command, Some(blocks)).unwrap();
+        proptest::prop_assert_eq!(part.topic_count(), whole.topics.len());
+        let read = &part.registration.topics;
+        for topic in &whole.topics {
+            if !read.contains(topic) {
+                proptest::prop_assert!(before.registration.topics.contains(topic));
+                proptest::prop_assert!(part.may_have_passed(std::slice::from_ref(&topic.topic)));
+            }
+        }
+        proptest::prop_assert!(read.iter().all(|topic| whole.topics.contains(topic)));
+        // The blocks of a part serve as well as those of the whole.
+        if let Some(blocks) = &part.blocks {
+            let again = parse_part(&command, Some(blocks)).unwrap();
+            proptest::prop_assert!(again.registration.topics.is_empty() && again.topic_count() == next.len());
+        }
+    }
+}
+
+#[test]
+fn around_a_change_only_its_block_is_read() {
+    let topics: Vec<(u16, u8)> = (0..1000).map(|topic| (topic, 6)).collect();
+    let blocks = parse_part(&table_of(&topics, ""), None).unwrap().blocks.unwrap();
+    let read = |topics: &[(u16, u8)]| {
+        parse_part(&table_of(topics, ""), Some(&blocks)).unwrap().registration.topics.len()
+    };
+    assert_eq!(read(&topics), 0);
+    let mut changed = topics.clone();
+    changed[500].1 = 4;
+    assert!((1..=24).contains(&read(&changed)));
+    changed.insert(501, (2000, 6));
+    changed.remove(100);
+    assert!((2..=72).contains(&read(&changed)));
+    changed.drain(200..230);
+    assert!((2..=96).contains(&read(&changed)), "blocks that are missing are passed by");
+    changed.reverse();
+    assert_eq!(read(&changed), changed.len());
+}
+
+#[test]
+fn a_table_with_a_name_twice_is_always_read_whole() {
+    let mut topics: Vec<(u16, u8)> = (0..100).map(|topic| (topic, 6)).collect();
+    let blocks = parse_part(&table_of(&topics, ""), None).unwrap().blocks.unwrap();
+    topics.push((3, 4));
+    let part = parse_part(&table_of(&topics, ""), Some(&blocks)).unwrap();
+    assert!(part.is_whole() && part.blocks.is_none());
+    assert_eq!(part.registration.topics.len(), 100);
+    let read = part.registration.topics.iter().find(|topic| &*topic.topic == "3").unwrap();
+    assert_eq!(read.queues.perm, 4, "the last one counts");
+}

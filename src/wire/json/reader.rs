@@ -60,9 +60,22 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// Neither a key nor the end is here.
     pub fn key(&mut self) -> Result<Option<Cow<'a, str>>, &'static str> {
-        if self.separated(b'}')? {
-            return Ok(None);
-        }
+        if self.entry()? { self.name().map(Some) } else { Ok(None) }
+    }
+
+    /// Whether the object that was entered goes on, with the reader before its next key.
+    ///
+    /// # Errors
+    /// Neither a key nor the end is here.
+    pub fn entry(&mut self) -> Result<bool, &'static str> {
+        Ok(!self.separated(b'}')?)
+    }
+
+    /// The key that [`Reader::entry`] found, with the reader before its value.
+    ///
+    /// # Errors
+    /// No key is here.
+    pub fn name(&mut self) -> Result<Cow<'a, str>, &'static str> {
         let key = match self.peek().ok_or("an object has no end")? {
             quote @ (b'"' | b'\'') => self.quoted(quote)?,
             _ => Cow::Borrowed(self.word()),
@@ -71,7 +84,20 @@ impl<'a> Reader<'a> {
             return Err("a key without a value");
         }
         self.at += 1;
-        Ok(Some(key))
+        Ok(key)
+    }
+
+    /// All that is still to be read.
+    #[inline]
+    #[must_use]
+    pub fn rest(&self) -> &'a [u8] {
+        self.text.as_bytes().get(self.at..).unwrap_or_default()
+    }
+
+    /// Passes over bytes that are known to be whole entries of the object that was entered, from its next key on.
+    pub fn pass(&mut self, bytes: usize) {
+        self.at += bytes;
+        self.after_value = true;
     }
 
     /// Whether the array that was entered goes on, with the reader before its next element.
@@ -231,11 +257,6 @@ impl<'a> Reader<'a> {
         let blanks = rest.iter().position(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n'));
         self.at += blanks.unwrap_or(rest.len());
         rest.get(blanks?).copied()
-    }
-
-    #[inline]
-    fn rest(&self) -> &'a [u8] {
-        self.text.as_bytes().get(self.at..).unwrap_or_default()
     }
 
     fn since(&self, start: usize) -> &'a str {

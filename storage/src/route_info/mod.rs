@@ -8,6 +8,7 @@
 //! [`RouteInfo::check_registration`] and [`RouteInfo::prepare`] ask the same function.
 //!
 //! - `plan`, `register`, `difference`, `notices`: registrations, whole or as the difference to the table;
+//! - `steps`: what the last registrations changed, for those who compare again;
 //! - `remove`: brokers that leave, one or hundreds at once;
 //! - `topics`, `permissions`, `kv`: the other changes;
 //! - `audit`: the history; `invariants`: what holds in every state;
@@ -26,6 +27,7 @@ mod plan;
 mod prepare;
 mod register;
 mod remove;
+mod steps;
 mod tables;
 #[cfg(test)]
 mod tests;

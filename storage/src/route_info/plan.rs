@@ -50,6 +50,11 @@ impl Plan<'_> {
             && self.filter_servers.is_none()
             && self.leaving.is_empty()
     }
+
+    /// Whether it changes nothing of the broker name but queues, and what this broker tells of itself.
+    pub(super) fn leaves_group_alone(&self) -> bool {
+        !(self.group_changes || self.joins_cluster || self.loses_master) && self.leaving.is_empty()
+    }
 }
 
 /// How a registration's topics are looked at.
@@ -63,6 +68,18 @@ struct TopicRule {
 }
 
 impl TopicRule {
+    /// For a registration of a group that keeps these slots.
+    fn of(r: &Registration, kept: &[&(i64, Name)], all: bool) -> Self {
+        let master_among_kept = kept.iter().any(|(id, _)| *id == MASTER_ID);
+        // With a master in the group a lower (negative) id is a candidate of DLedger, not a stand-in.
+        let stands_in = r.acting_master.is_some()
+            && r.id != MASTER_ID
+            && !master_among_kept
+            && kept.iter().all(|(id, _)| *id >= r.id);
+        let (takes, wipes) = (r.id == MASTER_ID || stands_in, stands_in && r.acting_master == Some(true));
+        Self { takes, all, wipes }
+    }
+
     fn queue(&self, queue: QueueConfig) -> QueueConfig {
         if self.wipes { QueueConfig { perm: queue.perm & !PERM_WRITE, ..queue } } else { queue }
     }
@@ -87,9 +104,7 @@ impl RouteInfo {
         };
         let group = self.groups.get(&r.broker);
         let slots = group.map_or(&[][..], |g| &g.brokers);
-        // An address appears once per name: its other ids go first.
-        let kept: Vec<&(i64, Name)> =
-            slots.iter().filter(|(id, address)| *address != r.address || *id == r.id).collect();
+        let kept = kept_slots(r, slots);
         let holder = kept.iter().find(|(id, _)| *id == r.id).map(|(_, address)| address);
         if let Some(holder) = holder.filter(|holder| **holder != r.address)
             && self.outdated_against(r, holder)
@@ -103,17 +118,8 @@ impl RouteInfo {
         let key = BrokerKey { cluster: r.cluster.clone(), address: r.address.clone() };
         let registered = self.live.get(&key);
         let previous = registered.filter(|live| live.broker == r.broker);
-        let master_among_kept = kept.iter().any(|(id, _)| *id == MASTER_ID);
-        // With a master in the group a lower (negative) id is a candidate of DLedger, not a stand-in.
-        let stands_in = r.acting_master.is_some()
-            && r.id != MASTER_ID
-            && !master_among_kept
-            && kept.iter().all(|(id, _)| *id >= r.id);
-        let rule = TopicRule {
-            takes: r.id == MASTER_ID || stands_in,
-            all: holder.is_none() || previous.is_none_or(|live| live.data_version != r.data_version),
-            wipes: stands_in && r.acting_master == Some(true),
-        };
+        let all = holder.is_none() || previous.is_none_or(|live| live.data_version != r.data_version);
+        let rule = TopicRule::of(r, &kept, all);
         let put = self.topics_to_put(r, &topics, &rule);
         let absent = self.topics_to_drop(r, &topics, &rule);
         let static_infos = self.static_infos_to_put(r, &rule);
@@ -137,6 +143,16 @@ impl RouteInfo {
             group: after,
             live,
         })
+    }
+
+    /// Whether the table has all that a registration would set of its topics' queues, were its version new to it.
+    /// While nothing of the broker name changes but other topics' queues, the same topics told by the same id and
+    /// flag go on to change nothing.
+    #[must_use]
+    pub fn holds_topics(&self, r: &Registration) -> bool {
+        let slots = self.groups.get(&r.broker).map_or(&[][..], |group| &group.brokers);
+        let rule = TopicRule::of(r, &kept_slots(r, slots), true);
+        self.topics_to_put(r, &sorted(&r.topics), &rule).is_empty()
     }
 
     /// Whether the id's holder in this cluster has a higher state version.
@@ -247,6 +263,11 @@ impl RouteInfo {
         }
         leaving
     }
+}
+
+/// An address appears once per name: its other ids go first.
+fn kept_slots<'a>(r: &Registration, slots: &'a [(i64, Name)]) -> Vec<&'a (i64, Name)> {
+    slots.iter().filter(|(id, address)| *address != r.address || *id == r.id).collect()
 }
 
 fn live_after(r: &Registration) -> Live {

@@ -26,6 +26,7 @@ impl RouteInfo {
         if !plan.known {
             self.tell_conflicts(r, events);
         }
+        let version_before = self.group_version(&r.broker);
         let lowest_before = self.groups.get(&r.broker).and_then(|g| g.lowest().map(|(id, _)| *id));
         let routes_change = plan.group_changes || plan.filter_servers.is_some() || !plan.leaving.is_empty();
         if routes_change {
@@ -41,6 +42,11 @@ impl RouteInfo {
         }
         if lowest_before.is_some_and(|lowest| r.id < lowest) {
             self.tell_lower_id(r, events);
+        }
+        if plan.leaves_group_alone() {
+            let put = plan.put.iter().map(|(topic, _)| (*topic).clone());
+            let topics = put.chain(plan.absent.iter().cloned()).collect();
+            self.note_step(&r.broker, version_before, at, topics);
         }
         Outcome::Done { changed: true }
     }

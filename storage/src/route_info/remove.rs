@@ -93,6 +93,7 @@ impl RouteInfo {
             return;
         }
         for name in gone {
+            self.steps.remove(name);
             if let Some(group) = self.groups.remove(name) {
                 events.push(Event::NameGone { cluster: group.cluster, broker: name.clone() });
             }

@@ -1,5 +1,6 @@
 //! The tables themselves, and how they are read.
 
+use super::steps::Steps;
 use crate::command::{DataVersion, MASTER_ID, Name, Origin, QueueConfig, StaticTopicInfo};
 use crate::outcome::Event;
 use crate::{LogId, Position, Settings};
@@ -112,6 +113,8 @@ pub struct RouteInfo {
     pub(super) audit: Vector<AuditRecord>,
     /// Derived: broker name → its topics.
     pub(super) topics_of: OrdMap<Name, OrdSet<Name>>,
+    /// Derived: broker name → what its last registrations changed.
+    pub(super) steps: OrdMap<Name, Steps>,
     /// See [`RouteInfo::brokers_version`].
     pub(super) brokers_version: Position,
     /// Position of the last change of a setting that registration reads: a part of every group's version.

@@ -7,4 +7,5 @@ mod golden;
 mod hostile;
 mod java;
 mod properties;
+mod steps;
 mod world;

@@ -11,6 +11,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 /// What a request's answer needs to find its way back.
 #[derive(Debug)]
@@ -39,6 +40,8 @@ pub(super) struct Task {
 /// Work with its ticket.
 struct Running {
     work: Work,
+    /// Refused when its turn has not come by then.
+    begin_by: Option<Instant>,
     ticket: Option<Ticket>,
 }
 
@@ -63,13 +66,40 @@ struct Lanes {
 impl Lanes {
     fn go_on(&mut self, ticket: Option<Ticket>, progress: Progress) {
         match progress {
-            Progress::InOrder(work) => self.in_order.push_back(Running { work, ticket }),
-            Progress::Beside(work) => self.beside.push(Running { work, ticket }),
+            Progress::InOrder(work) => self.in_order.push_back(Running { work, begin_by: None, ticket }),
+            Progress::InOrderUntil(by, work) => {
+                self.in_order.push_back(Running { work, begin_by: Some(by), ticket });
+            }
+            Progress::Beside(work) => self.beside.push(Running { work, begin_by: None, ticket }),
             Progress::Answered(reply) => {
                 let Some(Ticket { opaque: Some(opaque), in_flight }) = ticket else { return };
                 // A connection that has ended takes no answer.
                 let answer = Box::new(Answer { opaque, reply, in_flight });
                 let _ = self.answers.send(ToConnection::Answer(answer));
+            }
+        }
+    }
+}
+
+impl Lanes {
+    /// When the next of those that wait for their turn must be refused. All are given the same time, so the first one.
+    fn next_late(&self) -> Option<Instant> {
+        self.in_order.iter().skip(1).find_map(|waiting| waiting.begin_by)
+    }
+
+    /// Refuses those whose turn did not come in time: a registration that waits for a leader has longer than a client
+    /// waits for the writes behind it.
+    fn refuse_late(&mut self, now: Instant) {
+        let mut at = 1;
+        while let Some(waiting) = self.in_order.get(at) {
+            if waiting.begin_by.is_none_or(|by| now < by) {
+                at += 1;
+                continue;
+            }
+            if let Some(late) = self.in_order.remove(at) {
+                let reply =
+                    Reply::error("not carried out: what came before it over the connection took too long");
+                self.go_on(late.ticket, Progress::Answered(reply));
             }
         }
     }
@@ -88,6 +118,7 @@ pub(super) async fn run(
         if !open {
             lanes.beside.clear();
         }
+        let late = lanes.next_late();
         tokio::select! {
             biased;
             Some((ticket, progress)) = first(&mut lanes.in_order) => {
@@ -99,6 +130,9 @@ pub(super) async fn run(
                 Some(Task { ticket, progress }) => lanes.go_on(Some(ticket), progress),
                 None => open = false,
             },
+            () = tokio::time::sleep_until(late.unwrap_or_else(Instant::now)), if late.is_some() => {
+                lanes.refuse_late(Instant::now());
+            }
             else => return,
         }
     }

@@ -96,6 +96,8 @@ pub(crate) enum Progress {
     Beside(Work),
     /// Goes on in the order of its connection's writes, behind those that wait.
     InOrder(Work),
+    /// The same, unless those before it take until then: it is then refused, and certainly not carried out.
+    InOrderUntil(Instant, Work),
 }
 
 /// The rest of a request.
@@ -222,7 +224,7 @@ impl Service {
             Plan::Propose(change, after) => {
                 let deadline = Instant::now() + self.options.request_deadline;
                 let (service, session) = (Arc::clone(self), Arc::clone(session));
-                Progress::InOrder(Box::pin(async move {
+                let write = async move {
                     let reply = match service.propose(&session, change, deadline).await {
                         Ok(done) => {
                             let reply = answer::of_outcome(&done.outcome, after);
@@ -231,7 +233,8 @@ impl Service {
                         Err(error) => answer::of_propose_error(&error),
                     };
                     Progress::Answered(reply)
-                }))
+                };
+                Progress::InOrderUntil(deadline, Box::pin(write))
             }
             Plan::Register => {
                 let deadline = Instant::now() + self.options.registration_deadline;

@@ -114,6 +114,14 @@ async fn without_a_quorum_nothing_is_told_success_and_look_ups_go_on() {
     assert_eq!(answer.code, 1, "{:?}", answer.remark);
     let answer = connection.ask(&Broker::new("new", 2).register()).await;
     assert_eq!(answer.code, 1, "{:?}", answer.remark);
+    // A write does not wait for as long as the registration before it.
+    let (register, unregister) = (Broker::new("new", 2).register(), kept.unregister());
+    connection.send(&register).await;
+    connection.send(&unregister).await;
+    for expected in [unregister, register] {
+        let answer = connection.next().await.unwrap();
+        assert_eq!((answer.opaque, answer.code), (expected.opaque, 1), "{:?}", answer.remark);
+    }
 
     let mut nodes = vec![survivor];
     nodes.extend(futures_util::future::join_all(stopped.into_iter().map(|node| node.start())).await);

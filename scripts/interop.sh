@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The real RocketMQ around three nodes: brokers (master and slave), Java and Go clients and mqadmin, all unmodified; a
-# slave acts for a master that is killed; the leader is killed while messages flow.
-#   scripts/interop.sh [--release 5.5.0|5.3.3] [--header json|rocketmq] [--nameserver ours|java] [--acting-master] [--keep]
+# slave acts for a master that is killed; the leader is killed while messages flow, and hangs.
+#   scripts/interop.sh [--release 5.5.0|5.3.3] [--header json|rocketmq] [--nameserver ours|java] [--keep]
+#                      [--acting-master]
 # --release     which RocketMQ is started
 # --header      the header serialization that brokers and Java clients use
 # --nameserver  java: three of Java's own nameservers, to see that the checks are right
@@ -55,6 +56,7 @@ if [ "$parts" = all ]; then
   check_mqadmin
   check_slave
   check_failover
+  check_hung_node
   [ "$nameserver" = java ] || check_one_view
 fi
 check_acting_master

@@ -180,6 +180,20 @@ check_failover() {
   check 'no Go message was lost' go_traffic_is_complete
 }
 
+# --- a node takes connections and never answers
+
+check_hung_node() {
+  local victim
+  victim=$(leader)
+  signal_nameserver "$victim" STOP
+  check "node $victim hangs: a new Java producer sends" client produce Survivor 20
+  check 'a new Go producer sends' go_client produce Survivor 20
+  check 'a new Java consumer receives' client consume Survivor 80 interop_hung_java
+  check 'a new Go consumer receives' go_client consume Survivor 80 interop_hung_go
+  signal_nameserver "$victim" CONT
+  check 'the node goes on and has the route' soon every_node '"readQueueNums":4' topicRoute -t Survivor
+}
+
 # --- what Java's nameservers cannot do
 
 check_one_view() {

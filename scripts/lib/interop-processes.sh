@@ -66,6 +66,13 @@ kill_nameserver() {
   if [ "$nameserver" = ours ]; then nodes kill "$1"; else end "nameserver-$1" KILL; fi
 }
 
+# signal_nameserver NODE SIGNAL
+signal_nameserver() {
+  local pid=${pids[nameserver-$1]:-}
+  if [ "$nameserver" = ours ]; then pid=$(cat "$work/nodes/$1.pid"); fi
+  kill -s "$2" "$pid"
+}
+
 # Java's nameservers have no leader: any of them will do.
 leader() {
   if [ "$nameserver" = ours ]; then nodes leader; else echo 1; fi

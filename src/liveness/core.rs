@@ -298,7 +298,7 @@ impl Core {
             match effect {
                 Effect::Heard(broker, at) => self.ledger.heard(&broker, at),
                 Effect::Appeared(broker) => {
-                    self.ledger.heard(&broker, now);
+                    self.ledger.start_anew_for(&broker, now);
                     // A weak one only holds it: it may have opened before the end that marked the broker, told of late.
                     if self.views.strongest(&broker) == Some(Strength::Strong) {
                         self.marks.clear(&broker);

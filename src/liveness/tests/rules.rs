@@ -354,14 +354,24 @@ fn many_at_once_are_few_entries_and_the_guard_keeps_the_rest() {
 /// Were the guard's memory lost with a process, a restart of one node after the other would empty the table.
 #[test]
 fn nodes_that_restart_one_after_the_other_keep_what_the_guard_keeps() {
+    for silent in [false, true] {
+        restart_while_the_guard_keeps(silent);
+    }
+}
+
+/// `silent`: the brokers' connections stay open.
+fn restart_while_the_guard_keeps(silent: bool) {
     let mut world = World::new(7, true);
     world.run(secs(2));
     let brokers: Vec<_> = (0..50).map(|_| world.broker(120_000, &NODES)).collect();
     brokers.iter().for_each(|broker| world.registers_everywhere(*broker));
     world.run(secs(1));
     // All but the last are gone at once.
-    brokers.iter().take(49).for_each(|broker| world.kill_broker(*broker));
-    world.run(secs(1));
+    for broker in brokers.iter().take(49) {
+        if silent { world.vanish(*broker) } else { world.kill_broker(*broker) }
+    }
+    let long = if silent { secs(125) } else { secs(3) };
+    world.live_for(long);
     let left = |world: &World| brokers.iter().filter(|broker| world.has(1, **broker)).count();
     assert_eq!(left(&world), 20);
     for node in NODES {
@@ -370,14 +380,14 @@ fn nodes_that_restart_one_after_the_other_keep_what_the_guard_keeps() {
         world.restart_node(node);
         world.live_for(secs(3));
         world.elect(node);
-        world.live_for(secs(3));
-        assert_eq!(left(&world), 20, "after the restart of node {node}, which leads now");
+        world.live_for(long);
+        assert_eq!(left(&world), 20, "after the restart of node {node}, which leads now; silent: {silent}");
     }
     // So does a majority that could not hear each other for a while.
     world.cut.extend([(1, 2), (2, 1), (1, 3), (3, 1), (2, 3), (3, 2)]);
     world.live_for(secs(5));
     world.cut.clear();
-    world.live_for(secs(300));
+    world.live_for(secs(200));
     assert_eq!(left(&world), 20);
     // One that lived all the time is not kept.
     world.kill_broker(brokers[49]);

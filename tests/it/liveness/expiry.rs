@@ -4,8 +4,10 @@ use super::{
     assert_expired, assert_stays, broker, die, gone, registered, registered_everywhere, removals, routes_to,
     until, while_beating,
 };
-use crate::client::Client;
+use crate::client::{Broker, Client, request};
 use crate::nodes::{self, Node, PATIENCE};
+use raft_namesrv::wire::codes::request as code;
+use serde_json::json;
 use std::time::Duration;
 use storage::route_info::BrokerKey;
 use tokio::time::Instant;
@@ -22,6 +24,45 @@ async fn a_silent_broker_goes_and_its_connections_are_closed() {
     for (node, connection) in nodes.iter().zip(&mut connections) {
         assert_expired(node, &silent);
         assert!(connection.is_closed().await);
+    }
+    for node in nodes {
+        node.stop().await;
+    }
+}
+
+/// A slave that may act for its master does so by the master's own timeout, and until the master is back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_slave_of_a_silent_master_stands_in_for_it_at_every_node() {
+    let nodes = nodes::cluster(3).await;
+    let change = request(code::UPDATE_NAMESRV_CONFIG, &[]).with_body(b"supportActingMaster=true".to_vec());
+    Client::connect(nodes[0].address()).await.done(&change).await;
+    let acting = |broker: &Broker| broker.register().with("enableActingMaster", "true");
+    let master = broker("g", 3_000);
+    let slave = Broker { id: 1, address: "slave.test:10911".into(), timeout_ms: None, ..master.clone() };
+    let mut connections = Vec::new();
+    for (node, broker) in nodes.iter().flat_map(|node| [(node, &master), (node, &slave)]) {
+        connections.push(Client::connect(node.address()).await);
+        connections.last_mut().unwrap().done(&acting(broker)).await;
+    }
+    let shown = async |node: &Node| {
+        let route = Client::connect(node.address()).await.route("g_t0").await.unwrap();
+        (route["queueDatas"][0]["perm"].clone(), route["brokerDatas"][0]["brokerAddrs"].clone())
+    };
+    let both = (json!(6), json!({"0": master.address, "1": slave.address}));
+    let stands_in = (json!(4), json!({"0": slave.address}));
+    for after in [&stands_in, &both] {
+        if after == &both {
+            // With the version that it had.
+            let back = Broker { timeout_ms: None, ..master.clone() };
+            connections.push(Client::connect(nodes[1].address()).await);
+            connections.last_mut().unwrap().done(&acting(&back)).await;
+        }
+        for node in &nodes {
+            until("the route of the group follows", async || shown(node).await == *after).await;
+        }
+    }
+    for node in &nodes {
+        assert_expired(node, &master);
     }
     for node in nodes {
         node.stop().await;

@@ -70,6 +70,8 @@ pub(super) struct Core {
     pub(super) leader: Option<NodeId>,
     /// Index up to which the ledger follows the table.
     pub(super) followed: u64,
+    /// The ledger has every broker of the table. Not so while a node that starts applies its log again.
+    pub(super) complete: bool,
     /// A majority of the voters is heard. Without it nothing is decided.
     pub(super) quorum: bool,
     reviewed: Running,
@@ -95,6 +97,7 @@ impl Core {
             newest_term: 0,
             leader: None,
             followed: 0,
+            complete: false,
             quorum: false,
             reviewed: Running::ZERO,
         }
@@ -272,9 +275,9 @@ impl Core {
     }
 
     fn review(&mut self, now: Running) {
-        let Self { guard, ledger, marks, sessions, followed, .. } = self;
+        let Self { guard, ledger, marks, sessions, followed, complete, .. } = self;
         guard.review(now, |since| {
-            ledger.keys().any(|key| ledger.spoke(key).is_some_and(|spoke| spoke <= since))
+            !*complete || ledger.keys().any(|key| ledger.spoke(key).is_some_and(|spoke| spoke <= since))
         });
         marks.retain(|key, mark| ledger.get(key).is_some() || mark.incarnation.index > *followed);
         sessions.retain_ends(now, |key| marks.has(key));

@@ -7,7 +7,7 @@ use super::removals::ProposalEnd;
 use super::report::{Ask, Content, LANE_ASKS, LANE_REPORTS, Message, Reply};
 use super::shell::Shell;
 use super::stream::REPORT_EVERY;
-use raft::{AppliedEntry, Node, NodeId, ProposeError};
+use raft::{AppliedEntry, Node, NodeId, ProposeError, Standing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::{Arc, PoisonError};
@@ -31,8 +31,14 @@ const PROPOSE_WITHIN: Duration = Duration::from_millis(2_500);
 
 /// Runs until it is told to stop.
 pub(super) fn start(shell: &Arc<Shell>, node: Node) {
-    let follower =
-        Follower { shell: shell.clone(), node, members: Vec::new(), looked: None, tasks: BTreeMap::new() };
+    let follower = Follower {
+        shell: shell.clone(),
+        node,
+        members: Vec::new(),
+        looked: None,
+        recovered: false,
+        tasks: BTreeMap::new(),
+    };
     spawn(shell, follower.run());
 }
 
@@ -50,6 +56,8 @@ struct Follower {
     node: Node,
     members: Vec<(NodeId, bool)>,
     looked: Option<Instant>,
+    /// At the last look this node had applied what was committed when it started.
+    recovered: bool,
     tasks: BTreeMap<NodeId, PeerTasks>,
 }
 
@@ -154,9 +162,15 @@ impl Follower {
             return;
         }
         self.looked = Some(now);
-        let members: Vec<_> = self.node.status().members.iter().map(|m| (m.member.id, m.voter)).collect();
+        let status = self.node.status();
+        let members: Vec<_> = status.members.iter().map(|m| (m.member.id, m.voter)).collect();
+        // What was applied by the last look has been followed by now.
+        let complete = std::mem::replace(&mut self.recovered, status.standing == Standing::Recovered);
         // Told each time: a member that left is dropped only once it is silent.
-        self.shell.with(|core, now| core.members(now, &members));
+        self.shell.with(|core, now| {
+            core.members(now, &members);
+            core.complete |= complete;
+        });
         if members == self.members {
             return;
         }
@@ -245,8 +259,9 @@ async fn send_reports(shell: Arc<Shell>, node: Node, to: NodeId) {
             let _ = tokio::time::timeout(REPORT_EVERY, urgent.changed()).await;
             continue;
         };
-        if matches!(report.content, Content::Full(_)) {
-            tell_of_protection(&shell, &node, to).await;
+        if matches!(report.content, Content::Full(_)) && !tell_of_protection(&shell, &node, to).await {
+            shell.with(|core, now| core.failed(now, to));
+            continue;
         }
         let deadline = Instant::now() + MESSAGE_WITHIN;
         let reply = match Message::Report(report).encode() {
@@ -268,14 +283,16 @@ async fn send_reports(shell: Arc<Shell>, node: Node, to: NodeId) {
 }
 
 /// Goes ahead of a full report, in its lane: the receiver may be new, and take those that the guard keeps for gone.
-async fn tell_of_protection(shell: &Shell, node: &Node, to: NodeId) {
-    let Some(protected_for) = shell.with(Core::protected_for) else { return };
+/// `false`: it did not arrive, and neither must the report.
+async fn tell_of_protection(shell: &Shell, node: &Node, to: NodeId) -> bool {
+    let Some(protected_for) = shell.with(Core::protected_for) else { return true };
     let ms = u64::try_from(protected_for.as_millis()).unwrap_or(u64::MAX);
-    let Ok(bytes) = Message::Protecting(ms).encode() else { return };
-    // When it does not arrive, neither does the report behind it, and both are sent again.
-    if let Err(error) = node.message(to, LANE_REPORTS, bytes, Instant::now() + MESSAGE_WITHIN).await {
+    let Ok(bytes) = Message::Protecting(ms).encode() else { return true };
+    let told = node.message(to, LANE_REPORTS, bytes, Instant::now() + MESSAGE_WITHIN).await;
+    if let Err(error) = &told {
         tracing::debug!(to, %error, "news of the guard got no answer");
     }
+    told.is_ok()
 }
 
 /// Sends the newest question; one that comes while another is on its way waits, and the last one wins.

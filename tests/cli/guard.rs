@@ -1,7 +1,8 @@
 //! The mass eviction guard: what it keeps, what it says, and how it is switched off.
 
 use crate::process::{Node, Play, all_ready, brokers, cluster, cluster_with, get, leader, removed, run};
-use crate::process::{stdout_of, until};
+use crate::process::{PATIENCE, stdout_of, until};
+use std::time::Instant;
 
 const BROKERS: usize = 10;
 /// Above the share of 60 %.
@@ -17,7 +18,14 @@ fn play(nodes: &[Node], first: &str, brokers: usize) -> Play {
 /// Waits until all nodes have that many brokers.
 fn until_there_are(nodes: &[Node], count: usize) {
     for node in nodes {
-        until(&format!("{count} brokers at node {}", node.at()), || brokers(&node.at()).len() == count);
+        let begun = Instant::now();
+        loop {
+            let there = brokers(&node.at());
+            if there.len() == count {
+                break;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{count} brokers wanted at node {}: {there:?}", node.at());
+        }
     }
 }
 

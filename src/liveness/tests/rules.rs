@@ -396,6 +396,30 @@ fn restart_while_the_guard_keeps(silent: bool) {
     assert_eq!(left(&world), 0, "ten minutes after their timeout");
 }
 
+/// It hears of the guard before it has applied its log again, and knows no broker yet.
+#[test]
+fn a_node_that_has_not_yet_applied_its_log_does_not_take_the_guard_for_idle() {
+    let start = Instant::now();
+    let mut core = Core::new(&LivenessOptions::new(1), 1, start);
+    let protects = |core: &mut Core, now: Instant| {
+        core.tick(now, None);
+        core.status(now).guard.protected_for.is_some()
+    };
+    core.others_protect(start, secs(30));
+    let mut now = start;
+    for step in 0..50 {
+        now += ms(100);
+        assert!(protects(&mut core, now), "step {step}");
+    }
+    core.complete = true;
+    now += ms(100);
+    for _ in 0..10 {
+        now += ms(100);
+        protects(&mut core, now);
+    }
+    assert!(!protects(&mut core, now), "there is really nobody");
+}
+
 /// The removal of a broker, its registration and its heartbeat, in all orders, while nothing commits until all three
 /// are under way. In the end the broker is there, whatever came first.
 #[test]

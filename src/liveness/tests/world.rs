@@ -212,6 +212,7 @@ impl World {
         core.follow_all(self.instant(), table.lives());
         core.members(self.instant(), &NODES.map(|node| (node, true)));
         core.leadership(self.term, self.leader);
+        core.complete = true;
         let node = SimNode {
             core,
             table,

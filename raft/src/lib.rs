@@ -32,10 +32,19 @@ mod transfer;
 mod types;
 
 #[cfg(test)]
+#[path = "../../storage/src/checks/edits.rs"]
+mod edits;
+#[cfg(test)]
+#[path = "../../storage/src/checks/seeds.rs"]
+mod seeds;
+#[cfg(test)]
 #[path = "../tests/common/memory.rs"]
 #[allow(dead_code, unreachable_pub, reason = "shared with the integration tests")]
 mod memory;
 
 pub use api::*;
 pub use node::{Node, Parts};
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub use peer::checks;
 pub use peer::{BoxedStream, NetworkFuture, PeerNetwork, PeerStream, TcpPeers};

@@ -16,6 +16,9 @@
 //!
 //! This crate knows no network and no consensus.
 
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod checks;
 pub mod command;
 pub mod directory;
 pub mod disk;

@@ -261,5 +261,9 @@ where
     }
 }
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod checks;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use tests::samples;

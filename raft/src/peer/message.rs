@@ -274,21 +274,14 @@ pub(crate) fn take_over(request: &TransferLeaderRequest<Types>) -> Request {
 }
 
 #[cfg(test)]
+pub(crate) use tests::samples;
+
+#[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn parsing_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = decode_request(&bytes);
-            let _ = decode_reply(&bytes);
-            let mut with_format = vec![format::FORMAT];
-            with_format.extend(bytes);
-            let _ = decode_request(&with_format);
-            let _ = decode_reply(&with_format);
-        }
-    }
+    use crate::membership;
+    use crate::types::{Contact, Membership};
+    use std::collections::{BTreeMap, BTreeSet};
 
     #[test]
     fn bytes_of_an_append_stay_what_they_are() {
@@ -304,5 +297,58 @@ mod tests {
         let bytes = encode_request(&Request::Append(append.clone())).unwrap();
         assert_eq!(bytes, [1, 0, 3, 1, 1, 1, 2, 4, 1, 3, 5, 1, 2, 120, 121, 0]);
         assert_eq!(decode_request(&bytes).unwrap(), Request::Append(append));
+    }
+
+    /// Encoded messages, among them those that have others inside.
+    pub(crate) fn samples() -> Vec<Vec<u8>> {
+        let vote = Vote { term: 3, node: 1, committed: true };
+        let last = LogId { term: 2, index: 300 };
+        let members = BTreeMap::from([(1, Contact { address: "a:1".into(), directory_id: 1 << 100 })]);
+        let members = Membership::new(vec![BTreeSet::from([1])], members).unwrap();
+        let members = membership::encode(&members).unwrap();
+        let entry = |index, payload| SentEntry { id: LogId { term: 3, index }, payload };
+        let append = Append {
+            vote,
+            previous: Some(last),
+            entries: vec![
+                entry(301, SentPayload::Blank),
+                entry(302, SentPayload::Membership(members.clone())),
+                entry(303, SentPayload::Commands(Bytes::from_static(b"xy"))),
+            ],
+            committed: None,
+        };
+        let meta = SnapshotMeta { last, membership: members, state_hash: 9, unix_ms: 1 };
+        let delete = storage::command::DeleteTopic { topic: "t".into(), cluster: None };
+        let command = Command {
+            origin: storage::command::Origin::default(),
+            change: storage::Change::DeleteTopic(delete),
+        };
+        let requests = [
+            Request::Append(append),
+            Request::PreVote(AskVote { vote, last: Some(last), transfer: false }),
+            Request::SnapshotBegin { vote, meta },
+            Request::SnapshotChunks { first: 0, chunks: vec![Bytes::from_static(b"chunk"); 2] },
+            Request::Propose { command: Box::new(command), time_left_ms: 2_500 },
+            Request::ChangeMembers {
+                change: Change::Replace { old: 1, id: 2, address: "b:1".into() },
+                time_left_ms: 1,
+            },
+        ];
+        let replies = [
+            Reply::Append(Appended::Partial(Some(last))),
+            Reply::Proposed {
+                position: Position { index: 300, number: 2 },
+                outcome: Outcome::Done { changed: true },
+            },
+            Reply::Refused("why".into()),
+            Reply::Birth(BirthFacts {
+                cluster_id: Some(1),
+                initialized: true,
+                members: vec![(1, "a:1".into())],
+                fingerprint: 1 << 70,
+            }),
+        ];
+        let requests = requests.iter().map(encode_request);
+        requests.chain(replies.iter().map(encode_reply)).map(Result::unwrap).collect()
     }
 }

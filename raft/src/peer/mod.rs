@@ -1,5 +1,7 @@
 //! How nodes talk to each other: streams, handshake, frames, messages; lanes to peers, and the peer port.
 
+#[cfg(any(test, fuzzing))]
+pub mod checks;
 pub(crate) mod connection;
 pub(crate) mod frame;
 pub(crate) mod handshake;

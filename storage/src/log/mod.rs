@@ -11,6 +11,8 @@
 //! - `file_log`: the trait, the thread, callbacks.
 //! - `recovery`, `repair`: what survived, and the proof that nothing is missing.
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod checks;
 mod file_log;
 mod front;
 mod held;

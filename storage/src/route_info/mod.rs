@@ -15,6 +15,8 @@
 //! - `hash`, `chunks`, `load`: a state's hash, and a state as bytes.
 
 mod audit;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod checks;
 mod chunks;
 mod difference;
 mod hash;

@@ -1,5 +1,4 @@
 use super::*;
-use proptest::prelude::*;
 
 fn facts(node_id: u64) -> Facts {
     Facts {
@@ -87,12 +86,24 @@ fn bytes_of_the_handshake_stay_what_they_are() {
     assert_eq!(proof[..4], [32, 139, 96, 217]);
 }
 
-proptest! {
-    #[test]
-    fn parsing_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..128)) {
-        let _ = decode::<Challenge>("challenge", &bytes);
-        let _ = decode::<Hello>("hello", &bytes);
-        let _ = decode::<Welcome>("welcome", &bytes);
-        let _ = split_proof(&bytes);
-    }
+/// One of each part.
+pub(crate) fn samples() -> Vec<Vec<u8>> {
+    let hello = Hello {
+        protocol: PROTOCOL,
+        lane: Lane::Message(3),
+        target: 2,
+        target_directory: Some(200),
+        facts: facts(1),
+        nonce: [1, 2, 3, 4],
+    };
+    let refused = Welcome { facts: facts(2), refused: Some(Refusal::OtherCluster(5)) };
+    let welcome = Welcome { facts: facts(2), refused: None };
+    let challenge = Challenge { magic: MAGIC, protocol: PROTOCOL, nonce: [1, 2, 3, 4] };
+    let samples = [
+        encode("hello", &hello),
+        encode("welcome", &refused),
+        encode("welcome", &welcome),
+        encode("challenge", &challenge),
+    ];
+    samples.into_iter().map(Result::unwrap).collect()
 }

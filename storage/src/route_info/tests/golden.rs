@@ -23,6 +23,17 @@ fn unhex(text: &str) -> Vec<u8> {
     digits.map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
 }
 
+/// A stored value.
+pub(in crate::route_info) fn stored(name: &str) -> Vec<u8> {
+    unhex(golden(name))
+}
+
+/// Encoded entries: one of many commands, and one of each kind.
+pub(in crate::route_info) fn entries() -> Vec<Vec<u8>> {
+    let one = |(name, _): &(&str, Change)| [&[format::FORMAT, 1], &stored(name)[1..]].concat();
+    changes().iter().map(one).chain([stored("batch")]).collect()
+}
+
 fn golden(name: &str) -> &'static str {
     let mut lines = GOLDEN.lines().filter_map(|line| line.split_once(' '));
     lines.find(|(key, _)| *key == name).map_or("", |(_, hex)| hex)
@@ -215,7 +226,7 @@ fn world() -> World {
 }
 
 /// The stream inside of a chunk; what lz4 makes of it may differ from version to version.
-fn plain(chunk: &[u8]) -> Vec<u8> {
+pub(in crate::route_info) fn plain(chunk: &[u8]) -> Vec<u8> {
     let (head, packed) = chunk.split_first_chunk::<5>().unwrap();
     let length = u32::from_le_bytes(head[1..].try_into().unwrap());
     lz4_flex::block::decompress(packed, length as usize).unwrap()

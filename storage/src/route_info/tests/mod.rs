@@ -3,7 +3,7 @@
 mod chunks;
 mod difference;
 mod faults;
-mod golden;
+pub(super) mod golden;
 mod hostile;
 mod java;
 mod properties;

@@ -13,6 +13,8 @@
 //! sled reads and writes through its own files, so this store does too; a simulation uses
 //! [`MemorySnapshots`](super::MemorySnapshots).
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod checks;
 mod database;
 mod directories;
 mod guard;

@@ -3,6 +3,8 @@
 //! - Each command keeps its own outcome, although many share an entry.
 //! - A change that is already on its way is not proposed again: who asks for it waits with the first.
 //! - A change that would change nothing is answered from the leader's table, if its lease is valid.
+//! - A registration of a broker whose removal is on its way is proposed in any case, behind it: the table of now says
+//!   nothing of it, and who is told success would be gone.
 //! - Whose deadline has passed is dropped before anything is appended.
 
 use crate::core::Core;
@@ -14,8 +16,9 @@ use openraft::type_config::alias::OneshotReceiverOf;
 use openraft::vote::leader_id_std::CommittedLeaderId;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use storage::command::Name;
 use storage::route_info::Prepared;
-use storage::{Command, Outcome, Position, format};
+use storage::{Change, Command, Outcome, Position, format};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -61,8 +64,44 @@ pub(crate) enum Answered {
     Unknown(String),
 }
 
-/// Changes on their way: hash → who waits for the outcome.
-type InFlight = Arc<Mutex<HashMap<u128, Vec<oneshot::Sender<Answered>>>>>;
+/// Shared with the task that answers.
+type InFlight = Arc<Mutex<OnTheirWay>>;
+
+/// Changes that are proposed and not yet answered.
+#[derive(Default)]
+struct OnTheirWay {
+    /// Hash of a change → who waits for the outcome.
+    asking: HashMap<u128, Vec<oneshot::Sender<Answered>>>,
+    /// Hash of a removal → addresses of the brokers that it removes.
+    removals: Vec<(u128, Vec<Name>)>,
+}
+
+impl OnTheirWay {
+    /// Whether the change is the registration of a broker whose removal is on its way.
+    fn removes(&self, change: &Change) -> bool {
+        let Change::RegisterBroker(registration) = change else { return false };
+        self.removals.iter().any(|(_, addresses)| addresses.contains(&registration.address))
+    }
+
+    /// Adds a change. Gives the hash to find it by, which is another when this very change is on its way already.
+    fn add(&mut self, mut hash: u128, change: &Change, answer: oneshot::Sender<Answered>) -> u128 {
+        while self.asking.contains_key(&hash) {
+            hash = hash.wrapping_add(1);
+        }
+        self.asking.insert(hash, vec![answer]);
+        if let Change::RemoveBrokers(removals) = change {
+            let addresses = removals.brokers.iter().map(|removal| removal.address.clone()).collect();
+            self.removals.push((hash, addresses));
+        }
+        hash
+    }
+
+    /// Takes a change off.
+    fn remove(&mut self, hash: u128) -> Vec<oneshot::Sender<Answered>> {
+        self.removals.retain(|(of, _)| *of != hash);
+        self.asking.remove(&hash).unwrap_or_default()
+    }
+}
 
 /// An entry on its way.
 struct Sent {
@@ -234,15 +273,18 @@ impl Batcher {
                 respond(waiting.answer, Answered::Refused(format!("decided in another term than {term}")));
                 continue;
             }
-            if let Some(others) = in_flight.get_mut(&waiting.hash) {
+            let prepared = if in_flight.removes(&waiting.command.change) {
+                Prepared::Propose(Box::new(waiting.command))
+            } else if let Some(others) = in_flight.asking.get_mut(&waiting.hash) {
                 others.push(waiting.answer);
                 continue;
-            }
-            match table.prepare(waiting.command) {
+            } else {
+                table.prepare(waiting.command)
+            };
+            match prepared {
                 Prepared::Propose(command) => {
+                    draft.hashes.push(in_flight.add(waiting.hash, &command.change, waiting.answer));
                     draft.commands.push(*command);
-                    draft.hashes.push(waiting.hash);
-                    in_flight.insert(waiting.hash, vec![waiting.answer]);
                 }
                 Prepared::Done(outcome) => {
                     // Without a lease another leader may have changed what this table says.
@@ -272,7 +314,7 @@ fn respond(answer: oneshot::Sender<Answered>, answered: Answered) {
 fn finish(in_flight: &InFlight, answers: impl Iterator<Item = (u128, Answered)>) {
     let mut in_flight = in_flight.lock().unwrap_or_else(PoisonError::into_inner);
     for (hash, answered) in answers {
-        for answer in in_flight.remove(&hash).unwrap_or_default() {
+        for answer in in_flight.remove(hash) {
             respond(answer, answered.clone());
         }
     }
@@ -316,7 +358,7 @@ mod tests {
         for hash in [1, 2] {
             let (responder, done) = OneshotResponder::<Types, ClientWriteResult<Types>>::new_pair();
             let (answer, answered) = oneshot::channel();
-            in_flight.lock().unwrap().insert(hash, vec![answer]);
+            in_flight.lock().unwrap().asking.insert(hash, vec![answer]);
             let slot = Arc::clone(&slots).acquire_owned().await.unwrap();
             assert!(sender.send(Sent { done, hashes: vec![hash], slot }).is_ok());
             responders.push(responder);
@@ -326,14 +368,17 @@ mod tests {
         // The second entry is done first, the first one last.
         drop(responders.pop());
         tokio::task::yield_now().await;
-        assert!(in_flight.lock().unwrap().contains_key(&2), "the second was answered before the first");
+        assert!(
+            in_flight.lock().unwrap().asking.contains_key(&2),
+            "the second was answered before the first"
+        );
         drop(responders.pop());
         for answered in answers {
             assert!(matches!(answered.await.unwrap(), Answered::Unknown(_)));
         }
         drop(sender);
         task.await.unwrap();
-        assert!(in_flight.lock().unwrap().is_empty());
+        assert!(in_flight.lock().unwrap().asking.is_empty());
         assert_eq!(slots.available_permits(), 2);
     }
 }

@@ -6,7 +6,8 @@ mod common;
 
 use common::{Cluster, eventually, in_secs, put};
 use raft::{ProposeError, Standing};
-use storage::Outcome;
+use storage::command::{Basis, Cause, DataVersion, Origin, Registration, Removal, RemoveBrokers};
+use storage::{Change, Command, Outcome};
 
 #[tokio::test]
 async fn a_command_is_carried_out_and_told() {
@@ -44,6 +45,65 @@ async fn equal_commands_in_flight_share_an_entry() {
     let entries = node.status().last.unwrap().index - before;
     assert!(entries <= 6, "{entries} entries for three different commands");
     cluster.stop().await;
+}
+
+/// What the table says of a broker counts for nothing while its removal is on its way.
+#[tokio::test]
+async fn a_registration_behind_a_removal_is_not_lost() {
+    let cluster = Cluster::started(1, |_| ()).await;
+    let node = cluster.node(1);
+    let known = || node.table().groups().len() == 1;
+    node.propose(register("a:1"), in_secs(5)).await.unwrap();
+    assert!(known());
+
+    // In one entry, and the registration changes nothing in the table of before.
+    let (removed, registered) =
+        tokio::join!(node.propose(remove("a:1"), in_secs(5)), node.propose(register("a:1"), in_secs(5)));
+    assert_eq!(removed.unwrap().outcome, Outcome::Removed { count: 1 });
+    assert_eq!(registered.unwrap().outcome, Outcome::Done { changed: true });
+    assert!(known());
+
+    // The same registration on both sides of a removal: the second does not share the first one's outcome.
+    node.propose(remove("a:1"), in_secs(5)).await.unwrap();
+    let (first, _, second) = tokio::join!(
+        node.propose(register("a:1"), in_secs(5)),
+        node.propose(remove("a:2"), in_secs(5)),
+        node.propose(register("a:1"), in_secs(5))
+    );
+    assert_eq!(first.unwrap(), second.unwrap(), "another broker's removal is no matter");
+    assert!(known());
+    cluster.stop().await;
+}
+
+fn register(address: &str) -> Command {
+    let registration = Registration {
+        cluster: "c".into(),
+        broker: "b".into(),
+        id: 0,
+        address: address.into(),
+        ha_address: None,
+        zone: None,
+        acting_master: None,
+        heartbeat_timeout_ms: None,
+        data_version: DataVersion::default(),
+        topics: Vec::new(),
+        static_infos: Vec::new(),
+        filter_servers: None,
+        basis: Basis::Whole,
+    };
+    Command { origin: Origin::default(), change: Change::RegisterBroker(Box::new(registration)) }
+}
+
+fn remove(address: &str) -> Command {
+    let removal = Removal {
+        cluster: "c".into(),
+        broker: "b".into(),
+        address: address.into(),
+        incarnation: None,
+        cause: Cause::Asked,
+    };
+    let removals = RemoveBrokers { brokers: vec![removal], decided_in_term: None };
+    Command { origin: Origin::default(), change: Change::RemoveBrokers(removals) }
 }
 
 #[tokio::test]

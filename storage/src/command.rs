@@ -20,14 +20,6 @@ pub struct Command {
     pub change: Change,
 }
 
-impl Command {
-    /// Whether two commands ask for exactly the same, whoever asks: the leader may carry them out as one.
-    #[must_use]
-    pub fn same_change(&self, other: &Self) -> bool {
-        self.change == other.change
-    }
-}
-
 /// Who proposed a command and when. Display only.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Origin {
@@ -58,35 +50,6 @@ pub enum Change {
     DeleteKv(DeleteKv),
     /// UPDATE_NAMESRV_CONFIG (318).
     UpdateSettings(UpdateSettings),
-}
-
-impl Change {
-    /// Whether an earlier change, proposed and not yet applied, may alter what this one comes to. Errs on the
-    /// side of yes. While it says yes, what the applied table says of this change may be wrong by the time it
-    /// is applied.
-    #[must_use]
-    pub fn may_interact(&self, earlier: &Change) -> bool {
-        match (self, earlier) {
-            (Self::PutKv(_) | Self::DeleteKv(_), Self::PutKv(_) | Self::DeleteKv(_)) => true,
-            (Self::PutKv(_) | Self::DeleteKv(_), _) | (_, Self::PutKv(_) | Self::DeleteKv(_)) => false,
-            (Self::UpdateSettings(_) | Self::DeleteTopic(_), _)
-            | (_, Self::UpdateSettings(_) | Self::DeleteTopic(_)) => true,
-            _ => self.places().any(|mine| earlier.places().any(|other| mine == other)),
-        }
-    }
-
-    /// Broker names and addresses that the change names.
-    fn places(&self) -> Box<dyn Iterator<Item = &Name> + '_> {
-        match self {
-            Self::RegisterBroker(r) => Box::new([&r.broker, &r.address].into_iter()),
-            Self::RemoveBrokers(r) => Box::new(r.brokers.iter().flat_map(|b| [&b.broker, &b.address])),
-            Self::RegisterTopic(r) => Box::new(r.queues.iter().map(|(broker, _)| broker)),
-            Self::SetWritePermission(s) => Box::new(std::iter::once(&s.broker)),
-            Self::DeleteTopic(_) | Self::PutKv(_) | Self::DeleteKv(_) | Self::UpdateSettings(_) => {
-                Box::new(std::iter::empty())
-            }
-        }
-    }
 }
 
 /// A broker's version of its topic table. Compared for equality only, but for `state_version`.
@@ -289,46 +252,4 @@ pub struct DeleteKv {
 pub struct UpdateSettings {
     /// Java property names and texts, as sent, black-listed and node settings already taken out.
     pub properties: Vec<(Name, Name)>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn removal(broker: &str, address: &str) -> Change {
-        let removal = Removal {
-            cluster: "c".into(),
-            broker: broker.into(),
-            address: address.into(),
-            incarnation: None,
-            cause: Cause::Asked,
-        };
-        Change::RemoveBrokers(RemoveBrokers { brokers: vec![removal], decided_in_term: None })
-    }
-
-    #[test]
-    fn changes_meet_by_name_or_address() {
-        let permission = |broker: &str| {
-            Change::SetWritePermission(SetWritePermission { broker: broker.into(), writable: true })
-        };
-        let put = Change::PutKv(PutKv { namespace: "n".into(), key: "k".into(), value: None });
-        let settings = Change::UpdateSettings(UpdateSettings { properties: vec![] });
-        let meet = |a: &Change, b: &Change| {
-            assert_eq!(a.may_interact(b), b.may_interact(a));
-            a.may_interact(b)
-        };
-        assert!(meet(&removal("b", "a"), &permission("b")));
-        assert!(meet(&removal("b", "a"), &removal("x", "a")));
-        assert!(!meet(&removal("b", "a"), &removal("x", "y")));
-        assert!(!meet(&permission("b"), &permission("x")));
-        assert!(meet(&settings, &removal("b", "a")) && meet(&settings, &settings));
-        assert!(!meet(&settings, &put) && meet(&put, &put));
-    }
-
-    #[test]
-    fn the_origin_does_not_count() {
-        let at =
-            |unix_ms| Command { origin: Origin { unix_ms, ..Origin::default() }, change: removal("b", "a") };
-        assert!(at(1).same_change(&at(2)) && at(1) != at(2));
-    }
 }

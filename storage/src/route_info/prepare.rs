@@ -8,8 +8,8 @@ impl RouteInfo {
     /// The leader's last look at a command, against its own applied table: drops what changes nothing, fills
     /// in incarnations.
     ///
-    /// The answer holds only while no command that is proposed and not yet applied touches the same things
-    /// ([`Change::may_interact`]): a registration that changes nothing now does after a removal in flight.
+    /// What is proposed and not yet applied is not in this table: a registration that changes nothing now does
+    /// after a removal that is on its way. Who asks keeps that in mind.
     #[must_use]
     pub fn prepare(&self, mut command: Command) -> Prepared {
         let done = match &mut command.change {

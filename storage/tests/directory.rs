@@ -5,7 +5,7 @@ use bytes::Bytes;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use storage::LogId;
-use storage::directory::{Directory, OpenError, Opened, inspect};
+use storage::directory::{Directory, OpenError, Opened};
 use storage::files::{Files, MemoryFiles};
 use storage::log::{Entry, Log, LogOptions, Payload, WriterMode};
 use storage::marker::{DIRECTORY_FORMAT, Marker};
@@ -186,32 +186,4 @@ fn leftovers_of_an_interrupted_start_are_no_obstacle() {
 fn a_marker_round_trips() {
     let marker = open(&directory()).unwrap().directory.marker().get();
     assert_eq!(Marker::decode(&marker.encode().unwrap()), Ok(marker));
-}
-
-#[test]
-fn a_look_changes_nothing() {
-    let files = directory();
-    let last = files.list(Path::new("/data/log")).unwrap().len() as u64;
-    let found = inspect(Path::new("/data"), &files).unwrap();
-    assert_eq!(
-        (found.marker.node_id, found.log.last, found.torn),
-        (1, Some(LogId { term: 1, index: 19 }), None)
-    );
-
-    // With a torn tail in it.
-    let in_use =
-        (1..=last).rev().find(|&number| files.bytes(&segment(number)).unwrap()[64..].iter().any(|&b| b != 0));
-    let path = segment(in_use.unwrap());
-    let mut bytes = files.bytes(&path).unwrap();
-    let end = bytes.iter().rposition(|&byte| byte != 0).unwrap() + 1;
-    bytes[end.next_multiple_of(8) + 1] = 1;
-    files.put(&path, bytes.clone());
-    let operations = files.operations();
-    let found = inspect(Path::new("/data"), &files).unwrap();
-    assert_eq!(found.torn.unwrap().segment, in_use.unwrap());
-    assert_eq!((files.operations(), files.bytes(&path).unwrap()), (operations, bytes));
-
-    files.remove(&segment(2)).unwrap();
-    inspect(Path::new("/data"), &files).unwrap_err();
-    inspect(Path::new("/elsewhere"), &files).unwrap_err();
 }

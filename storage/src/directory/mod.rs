@@ -13,7 +13,7 @@ mod error;
 pub use error::OpenError;
 
 use crate::files::{Files, Lock};
-use crate::log::{Cut, FileLog, LogOptions, LogState, Place, RUNBOOK_DIRECTORY, Surroundings};
+use crate::log::{Cut, FileLog, LogOptions, Place, RUNBOOK_DIRECTORY, Surroundings};
 use crate::marker::{self, Marker, MarkerError, MarkerFile};
 use crate::runtime::Runtime;
 use std::io;
@@ -42,8 +42,8 @@ pub struct Opened {
     pub directory: Directory,
     /// The log.
     pub log: Arc<FileLog>,
-    /// A torn tail that was cut off now, or earlier and not yet told ([`MarkerFile::forget_cut`]): other nodes
-    /// must hear of it.
+    /// A torn tail that was cut off now, or earlier and the node has not caught up since
+    /// ([`MarkerFile::forget_cut`]): other nodes must hear of it.
     pub cut: Option<Cut>,
     /// The directory was made just now.
     pub created: bool,
@@ -108,41 +108,6 @@ impl Directory {
     pub fn marker(&self) -> &Arc<MarkerFile> {
         &self.marker
     }
-}
-
-/// What a look at a directory found.
-#[derive(Debug)]
-pub struct Inspected {
-    /// What its marker says.
-    pub marker: Marker,
-    /// The ends of its log.
-    pub log: LogState,
-    /// Where a torn tail begins, which opening would cut off.
-    pub torn: Option<Place>,
-}
-
-/// Reads a data directory as opening does, and changes nothing. For a node that is stopped.
-///
-/// # Errors
-/// What [`Directory::open`] would refuse; a directory without a marker too.
-pub fn inspect(path: &Path, files: &dyn Files) -> Result<Inspected, OpenError> {
-    let bytes = MarkerFile::read(files, path).map_err(OpenError::io("read the marker of", path))?;
-    let decoded = Marker::decode(&bytes.unwrap_or_default());
-    let marker = decoded.map_err(|e| OpenError::Refused {
-        path: path.into(),
-        reason: e.to_string(),
-        advice: format!("is it the data directory of a node? (see {RUNBOOK_DIRECTORY})"),
-    })?;
-    let scan = crate::log::scan(files, &path.join(LOG_DIR), &marker, 0)?;
-    let log = LogState {
-        purged: scan.held.ends.purged,
-        last: scan.held.ends.last,
-        committed: scan.held.ends.committed,
-        vote: scan.held.ends.vote,
-        bytes: scan.held.bytes(),
-    };
-    let torn = scan.torn.is_some().then(|| scan.end_place());
-    Ok(Inspected { marker, log, torn })
 }
 
 /// The marker of a directory that is this node's; `None` if nothing is there yet.

@@ -23,7 +23,6 @@ mod segment;
 mod writer;
 
 pub use file_log::{FileLog, LogOptions, WriterMode};
-pub(crate) use recovery::scan;
 pub(crate) use writer::Surroundings;
 
 use crate::{LogId, Vote};

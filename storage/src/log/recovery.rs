@@ -45,13 +45,6 @@ enum Tail {
     Open(Option<RecordError>),
 }
 
-impl Scan {
-    /// Where the next record goes.
-    pub(crate) fn end_place(&self) -> Place {
-        Place { segment: self.segments.back().map_or(0, |segment| segment.number), offset: self.end }
-    }
-}
-
 struct Scanner<'a> {
     files: &'a dyn Files,
     dir: &'a Path,

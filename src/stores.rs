@@ -11,7 +11,7 @@ use storage::LogId;
 use storage::directory::{Directory, OpenError, Opened};
 use storage::disk::{DiskGuard, FileSystemSpace, SpaceLevel, SpaceLimits};
 use storage::files::SystemFiles;
-use storage::log::{Log, LogOptions};
+use storage::log::{Cut, Log, LogOptions};
 use storage::marker::MarkerFile;
 use storage::runtime::Runtime;
 use storage::snapshots::{RUNBOOK, SledSnapshots, SnapshotError, SnapshotMeta, SnapshotWriter, Snapshots};
@@ -95,11 +95,7 @@ impl Opening {
         let Self { opened, snapshots, guard } = self;
         let level = Arc::new(AtomicU8::new(level_byte(guard.level())));
         let marker = Arc::clone(opened.directory.marker());
-        let directory = NodeDirectory {
-            marker: Arc::clone(&marker),
-            was_cut: opened.cut.is_some(),
-            level: Arc::clone(&level),
-        };
+        let directory = NodeDirectory { marker: Arc::clone(&marker), level: Arc::clone(&level) };
         Stores {
             directory_id: opened.directory.id(),
             log: opened.log,
@@ -180,7 +176,6 @@ fn level_byte(level: SpaceLevel) -> u8 {
 /// What consensus asks of the directory.
 struct NodeDirectory {
     marker: Arc<MarkerFile>,
-    was_cut: bool,
     level: Arc<AtomicU8>,
 }
 
@@ -193,8 +188,12 @@ impl raft::Directory for NodeDirectory {
         self.marker.set_cluster_id(cluster_id)
     }
 
-    fn log_was_cut(&self) -> bool {
-        self.was_cut
+    fn cut(&self) -> Option<Cut> {
+        self.marker.get().cut
+    }
+
+    fn forget_cut(&self) -> io::Result<()> {
+        self.marker.forget_cut()
     }
 
     fn space(&self) -> SpaceLevel {

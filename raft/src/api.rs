@@ -6,6 +6,7 @@ use std::io;
 use std::pin::Pin;
 use std::time::Duration;
 use storage::disk::SpaceLevel;
+use storage::log::Cut;
 use storage::outcome::Event;
 use storage::{Command, LogId, Outcome, Position};
 
@@ -90,8 +91,19 @@ pub trait Directory: Send + Sync + 'static {
     /// It could not be made durable; then the node does not join.
     fn save_cluster_id(&self, cluster_id: u128) -> io::Result<()>;
 
-    /// Whether an unsynced tail of the log was cut when it was opened. Told to other nodes.
-    fn log_was_cut(&self) -> bool;
+    /// The tail of the log that was cut off when it was opened, until [`Directory::forget_cut`]. Told to other nodes.
+    /// Asked often: answer from memory.
+    fn cut(&self) -> Option<Cut> {
+        None
+    }
+
+    /// The node has caught up since. May block.
+    ///
+    /// # Errors
+    /// It could not be made durable; then it is told again after the next start.
+    fn forget_cut(&self) -> io::Result<()> {
+        Ok(())
+    }
 
     /// How much room the disk has left. At `Low` a leader refuses commands and hands over, at `Min` the node takes
     /// no entries. Asked often: answer from memory.

@@ -75,7 +75,7 @@ impl Context {
             vote: log.vote,
             last: log.last,
             members_at: self.members.load().committed_at(),
-            log_was_cut: self.directory.log_was_cut(),
+            log_was_cut: self.directory.cut().is_some(),
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::api::{Leadership, NodeId, Standing};
 use crate::context::Members;
 use crate::core::Core;
+use crate::cut_tail;
 use openraft::ServerState;
 use openraft::async_runtime::watch::WatchReceiver;
 use std::collections::BTreeSet;
@@ -95,6 +96,7 @@ impl Core {
             if leading || reached {
                 self.published.end_replay();
                 self.recovered.store(true, Ordering::Release);
+                cut_tail::settle(self);
                 tracing::info!("recovered: applied what was committed, up to {applied:?}");
             }
         }

@@ -12,6 +12,7 @@ mod change_members;
 mod config;
 mod context;
 mod core;
+mod cut_tail;
 mod disk_watch;
 mod forward;
 mod hash_check;
@@ -35,12 +36,12 @@ mod types;
 #[path = "../../storage/src/checks/edits.rs"]
 mod edits;
 #[cfg(test)]
-#[path = "../../storage/src/checks/seeds.rs"]
-mod seeds;
-#[cfg(test)]
 #[path = "../tests/common/memory.rs"]
 #[allow(dead_code, unreachable_pub, reason = "shared with the integration tests")]
 mod memory;
+#[cfg(test)]
+#[path = "../../storage/src/checks/seeds.rs"]
+mod seeds;
 
 pub use api::*;
 pub use node::{Node, Parts};

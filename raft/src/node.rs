@@ -18,7 +18,7 @@ use crate::peer::peers::Peers;
 use crate::peer::server;
 use crate::published::Published;
 use crate::types::Raft;
-use crate::{batcher, bootstrap, config, disk_watch, hash_check, leadership, snapshot_driver};
+use crate::{batcher, bootstrap, config, cut_tail, disk_watch, hash_check, leadership, snapshot_driver};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -85,6 +85,7 @@ impl Node {
             stop: Default::default(),
             options,
         });
+        cut_tail::tell(&context);
         let published = Arc::new(Published::default());
         let log = LogStore::new(parts.log);
         let peers = Arc::new(Peers::new(Arc::clone(&context)));

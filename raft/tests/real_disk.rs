@@ -32,10 +32,6 @@ impl Directory for Marker {
     fn save_cluster_id(&self, cluster_id: u128) -> io::Result<()> {
         self.0.set_cluster_id(cluster_id)
     }
-
-    fn log_was_cut(&self) -> bool {
-        false
-    }
 }
 
 impl PeerMessages for Marker {

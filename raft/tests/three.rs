@@ -8,6 +8,7 @@ use bytes::Bytes;
 use common::{Cluster, eventually, in_secs, put};
 use raft::{ProposeError, SnapshotPolicy, Standing};
 use std::time::Duration;
+use storage::log::{Cut, Log, Place};
 use storage::{Change, Command, Outcome};
 use tokio::time::Instant;
 
@@ -31,6 +32,26 @@ async fn any_node_carries_commands_out() {
         assert_eq!(node.status().notice, "");
         assert_eq!(node.status().members.len(), 3);
     }
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_cut_tail_is_shown_until_the_node_has_caught_up() {
+    let mut cluster = Cluster::started(3, |_| ()).await;
+    cluster.node(2).propose(put("k", "v"), in_secs(5)).await.unwrap();
+    (1..=3).for_each(|id| cluster.kill(id));
+    let last = cluster.disks[0].log.state().last;
+    let place = Place { segment: 1, offset: 640 };
+    let cut = Cut { place, bytes: 5, last, copy: "cut-1".into() };
+    *cluster.disks[0].directory.cut.lock().unwrap() = Some(cut);
+
+    cluster.start(1).await;
+    let notice = cluster.node(1).status().notice;
+    assert!(notice.contains("5 bytes after entry"), "{notice}");
+    cluster.start(2).await;
+    cluster.leader().await;
+    eventually("the cut is forgotten", || cluster.disks[0].directory.cut.lock().unwrap().is_none()).await;
+    eventually("and shown no more", || !cluster.node(1).status().notice.contains("cut off")).await;
     cluster.stop().await;
 }
 

@@ -175,7 +175,7 @@ impl MarkerFile {
         self.update(|marker| marker.snapshot = Some(last))
     }
 
-    /// The cut has been told to those who must know.
+    /// The node has caught up since the cut: nobody need hear of it any more.
     ///
     /// # Errors
     /// The disk fails.

@@ -42,10 +42,6 @@ impl Directory for Nowhere {
     fn save_cluster_id(&self, _cluster_id: u128) -> io::Result<()> {
         Ok(())
     }
-
-    fn log_was_cut(&self) -> bool {
-        false
-    }
 }
 
 impl PeerMessages for Nowhere {

@@ -5,6 +5,7 @@ use super::handshake::{self, Caller, Facts, HandshakeError, Lane};
 use super::message::{Reply, Request};
 use crate::api::NodeId;
 use crate::context::Context;
+use crate::cut_tail;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -204,5 +205,6 @@ pub(crate) async fn connect_to(
         return Err(format!("this is node {}", facts.node_id));
     }
     context.notices.clear(&format!("node {target}"));
+    cut_tail::hear(context, &facts);
     Ok(Connection::new(stream, facts, &context.tasks, &context.stop))
 }

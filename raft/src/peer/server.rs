@@ -6,6 +6,7 @@ use super::handshake::{self, Facts, HandshakeError, Lane};
 use super::message::{self, Reply, Request};
 use super::stream::BoxedStream;
 use crate::context::Context;
+use crate::cut_tail;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -108,6 +109,7 @@ async fn shake_hands(
         }
         Err(_) => return None,
     };
+    cut_tail::hear(context, &hello.facts);
     if let Err(e) = join_cluster(context, &hello).await {
         context.notices.set("cluster id", format!("the cluster's id cannot be kept: {e}"));
         return None;

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use storage::command::{Origin, PutKv};
 use storage::disk::SpaceLevel;
-use storage::log::Log;
+use storage::log::{Cut, Log};
 use storage::runtime::SystemRuntime;
 use storage::snapshots::{MemorySnapshots, Snapshots};
 use storage::{Change, Command};
@@ -53,6 +53,7 @@ impl Disk {
 pub struct MemoryDirectory {
     cluster_id: Mutex<Option<u128>>,
     space: Mutex<Option<SpaceLevel>>,
+    pub cut: Mutex<Option<Cut>>,
 }
 
 impl MemoryDirectory {
@@ -73,8 +74,13 @@ impl Directory for MemoryDirectory {
         Ok(())
     }
 
-    fn log_was_cut(&self) -> bool {
-        false
+    fn cut(&self) -> Option<Cut> {
+        self.cut.lock().unwrap().clone()
+    }
+
+    fn forget_cut(&self) -> io::Result<()> {
+        *self.cut.lock().unwrap() = None;
+        Ok(())
     }
 
     fn space(&self) -> SpaceLevel {

@@ -2,6 +2,7 @@
 //! from outside (topic, address).
 
 use super::api::{CountsView, Readiness};
+use crate::liveness::Totals;
 use crate::run::Running;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -178,8 +179,7 @@ fn registrations(out: &mut Out<'_>, running: &Running) -> fmt::Result {
 }
 
 fn liveness(out: &mut Out<'_>, running: &Running) -> fmt::Result {
-    let status = running.liveness.status();
-    let counters = status.counters;
+    let Totals { guard, counters } = running.liveness.totals();
     let removed = [("expired", counters.expired), ("disconnected", counters.disconnected)];
     let removed = removed.map(|(cause, count)| (cause.to_owned(), count));
     out.counters("brokers_removed", "Brokers that left the tables unasked, by cause", "cause", removed)?;
@@ -199,9 +199,9 @@ fn liveness(out: &mut Out<'_>, running: &Running) -> fmt::Result {
         "eviction_guard_enabled",
         "1 while mass evictions are guarded",
         None,
-        u64::from(status.guard.enabled),
+        u64::from(guard.enabled),
     )?;
-    out.gauge("eviction_guard_held", "Brokers that the guard keeps now", None, status.guard.held as u64)?;
-    let held_for = status.guard.protected_for.unwrap_or_default();
+    out.gauge("eviction_guard_held", "Brokers that the guard keeps now", None, guard.held as u64)?;
+    let held_for = guard.protected_for.unwrap_or_default();
     out.seconds("eviction_guard_held_for", "How long the guard has been holding removals back", held_for)
 }

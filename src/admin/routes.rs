@@ -67,7 +67,7 @@ async fn status(State(running): State<Running>, Query(query): Query<StatusQuery>
     // One table for all of the answer, so that hash and revision belong together.
     let table = running.node.table();
     let mut view = StatusView::new(&running.node.status(), &Readiness::of(&running), &table);
-    let guard = api::guard_notice(running.liveness.status().guard);
+    let guard = api::guard_notice(running.liveness.totals().guard);
     if !guard.is_empty() {
         view.notice = if view.notice.is_empty() { guard } else { format!("{}; {guard}", view.notice) };
     }

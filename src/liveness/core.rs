@@ -13,7 +13,7 @@ use super::stream::Stream;
 use super::views::{Effect, Views};
 use super::{
     BrokerStatus, ClosedBy, Counters, Heard, Known, LivenessOptions, LivenessStatus, PeerStatus, SessionId,
-    Strength,
+    Strength, Totals,
 };
 use raft::NodeId;
 use std::collections::BTreeMap;
@@ -342,23 +342,21 @@ impl Core {
     }
 
     pub(super) fn status(&mut self, now: Instant) -> LivenessStatus {
+        let Totals { guard, counters } = self.totals(now);
         let now = self.clock.advance(now);
-        let since = self.guard.since();
-        let brokers: Vec<_> = self
+        let brokers = self
             .ledger
             .keys()
             .filter_map(|key| {
                 let (entry, heard) = (self.ledger.get(key)?, self.ledger.last_heard(key)?);
-                let disconnected = self.marks.has(key);
-                let wanted = disconnected || heard + entry.timeout <= now;
                 Some(BrokerStatus {
                     key: key.clone(),
                     broker: entry.broker.clone(),
                     silence: now.saturating_sub(heard),
                     timeout: entry.timeout,
                     sessions: self.views.sessions_of(key),
-                    disconnected,
-                    held: wanted && since.is_some_and(|since| self.ledger.spoke(key) <= Some(since)),
+                    disconnected: self.marks.has(key),
+                    held: self.is_held(now, key),
                 })
             })
             .collect();
@@ -368,12 +366,28 @@ impl Core {
             since_spoke: spoke.map(|spoke| now.saturating_sub(spoke)),
             sessions,
         });
-        let held = brokers.iter().filter(|broker| broker.held).count();
+        LivenessStatus { brokers, peers: peers.collect(), guard, counters }
+    }
+
+    /// Guard and counters. Looks at the brokers only while the guard holds some.
+    pub(super) fn totals(&mut self, now: Instant) -> Totals {
+        let now = self.clock.advance(now);
+        let held = match self.guard.since() {
+            Some(_) => self.ledger.keys().filter(|key| self.is_held(now, key)).count(),
+            None => 0,
+        };
         let counters = Counters {
             pauses: self.clock.pauses(),
             sessions_refused: self.sessions.refused(),
             ..self.counters
         };
-        LivenessStatus { peers: peers.collect(), guard: self.guard.status(now, held), counters, brokers }
+        Totals { guard: self.guard.status(now, held), counters }
+    }
+
+    /// Whether a broker would be removed, and the guard keeps it.
+    fn is_held(&self, now: Running, key: &BrokerKey) -> bool {
+        let (Some(since), Some(entry)) = (self.guard.since(), self.ledger.get(key)) else { return false };
+        let silent = || self.ledger.last_heard(key).is_some_and(|heard| heard + entry.timeout <= now);
+        self.ledger.spoke(key) <= Some(since) && (self.marks.has(key) || silent())
     }
 }

@@ -23,7 +23,7 @@ mod views;
 mod tests;
 
 pub use notices::MinBrokerIdNotice;
-pub use status::{BrokerStatus, Counters, GuardStatus, LivenessStatus, PeerStatus, Strength};
+pub use status::{BrokerStatus, Counters, GuardStatus, LivenessStatus, PeerStatus, Strength, Totals};
 
 use raft::{NodeId, PeerMessages};
 use shell::Shell;
@@ -195,5 +195,11 @@ impl Liveness {
     #[must_use]
     pub fn status(&self) -> LivenessStatus {
         self.shell.with(|core, now| core.status(now))
+    }
+
+    /// Guard and counters alone.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.shell.with(|core, now| core.totals(now))
     }
 }

@@ -27,6 +27,15 @@ pub struct LivenessStatus {
     pub counters: Counters,
 }
 
+/// What a scrape asks for: nothing that grows with the brokers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Mass eviction guard.
+    pub guard: GuardStatus,
+    /// Counters since the process started.
+    pub counters: Counters,
+}
+
 /// A broker of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokerStatus {

@@ -107,7 +107,9 @@ mod tests {
 
     #[test]
     fn the_most_that_so_many_bytes_can_hold_is_read() {
-        for count in [0, 1, FEW_BYTES - 1, FEW_BYTES, FEW_BYTES + 1, MORE_BYTES - 10, MORE_BYTES, MORE_BYTES + 1] {
+        for count in
+            [0, 1, FEW_BYTES - 1, FEW_BYTES, FEW_BYTES + 1, MORE_BYTES - 10, MORE_BYTES, MORE_BYTES + 1]
+        {
             // In memory each takes 16 bytes, encoded one.
             let numbers = vec![0_u128; count];
             let bytes = encode("numbers", &numbers).unwrap();

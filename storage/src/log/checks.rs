@@ -132,13 +132,7 @@ fn seal_segment(bytes: &mut [u8], number: u64) {
 
 fn open(files: &MemoryFiles) -> Result<Opened, OpenError> {
     let options = LogOptions { segment_bytes: 1024, cache_bytes: 100, writer: WriterMode::Inline };
-    Directory::open(
-        Path::new(DATA),
-        1,
-        Arc::new(files.clone()),
-        Arc::new(Fixed(Mutex::default())),
-        options,
-    )
+    Directory::open(Path::new(DATA), 1, Arc::new(files.clone()), Arc::new(Fixed(Mutex::default())), options)
 }
 
 /// All that a directory holds.

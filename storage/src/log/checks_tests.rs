@@ -32,7 +32,8 @@ fn seeds_pass() {
     let logs = [logs, [SEGMENTS, SEGMENTS | SEAL].map(|how| seeds(how, segments())).into()].concat();
     let bytes = some_log().bytes(&Path::new(DATA).join(MARKER_FILE)).unwrap();
     let markers = vec![seeds(0, bytes.clone()), seeds(SEAL, bytes[12..bytes.len() - 8].to_vec())];
-    for (target, seeds, check) in [("log_segments", logs, log as fn(&[u8])), ("log_marker", markers, marker)] {
+    for (target, seeds, check) in [("log_segments", logs, log as fn(&[u8])), ("log_marker", markers, marker)]
+    {
         seeds.iter().for_each(|seed| check(seed));
         seeds::keep(target, &seeds);
     }

@@ -52,10 +52,8 @@ mod tests {
 
     #[test]
     fn seeds_pass() {
-        let seeds: Vec<Vec<u8>> = records()
-            .iter()
-            .map(|record| [&[SEAL], &record[..record.len() - 4]].concat())
-            .collect();
+        let seeds: Vec<Vec<u8>> =
+            records().iter().map(|record| [&[SEAL], &record[..record.len() - 4]].concat()).collect();
         seeds.iter().for_each(|seed| stored_records(seed));
         seeds::keep("stored_records", &seeds);
     }

@@ -60,6 +60,8 @@ power-cut: ## what log and snapshots keep when the power goes (as root)
 
 .PHONY: fuzz
 fuzz: ## every parser, DURATION_S seconds each (nightly toolchain and cargo-fuzz)
+	FUZZ_CORPUS=$(CURDIR)/fuzz/corpus $(CARGO) test -q --workspace --locked seeds_pass
 	for target in fuzz/fuzz_targets/*.rs; do \
-	  $(CARGO) +nightly fuzz run "$$(basename "$$target" .rs)" -- -max_total_time=$(DURATION_S) || exit 1; \
+	  $(CARGO) +nightly fuzz run "$$(basename "$$target" .rs)" -- \
+	    -max_total_time=$(DURATION_S) -malloc_limit_mb=32 || exit 1; \
 	done

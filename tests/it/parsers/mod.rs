@@ -2,6 +2,8 @@
 //! meaning wherever the bytes are cut. The fuzz targets go on where these stop.
 
 pub(crate) mod checks;
+#[path = "../../../storage/src/checks/seeds.rs"]
+mod seeds;
 
 use bytes::BytesMut;
 use flate2::Compression;
@@ -93,6 +95,34 @@ fn encoded((command, json): &(RemotingCommand, bool)) -> BytesMut {
     let mut out = BytesMut::new();
     wire::encode(&command.head(), &command.body, serialization, &mut out);
     out
+}
+
+/// Where the fuzz targets begin: right bytes of each kind.
+#[test]
+fn seeds_pass() {
+    let fields: ExtFields = [("topic", Some("t")), ("brokerId", Some("0"))].into_iter().collect();
+    let mut request = RemotingCommand::request(105, 7).with_body(b"body".to_vec());
+    request.ext = Some(fields);
+    request.remark = Some("remark".into());
+    let frames = [true, false].map(|json| encoded(&(request.clone(), json)).to_vec());
+    // Length of the frame, length and kind of the header, header, body.
+    let [json, binary] = frames.each_ref().map(|frame| frame[8..frame.len() - 4].to_vec());
+    let body = br#"{"filterServerList":["f"],"topicConfigSerializeWrapper":{"dataVersion":{"counter":1,"stateVersion":0,"timestamp":2},"topicConfigTable":{"t":{"topicName":"t","readQueueNums":4,"writeQueueNums":4,"perm":6,"topicSysFlag":0}},"topicQueueMappingInfoMap":{"t":{"topic":"t","bname":"b","totalQueues":2,"currIdMap":{0:1}}}}}"#;
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(body).unwrap();
+    let bodies = [body.to_vec(), encoder.finish().unwrap()];
+    let text = [b"a=b\nc : \\u0041\\\n d\n#no\n".to_vec()];
+
+    frames.iter().for_each(|frame| checks::frames(frame));
+    checks::header(Serialization::Json, &json);
+    checks::header(Serialization::RocketMq, &binary);
+    bodies.iter().for_each(|body| checks::registration(body));
+    text.iter().for_each(|text| checks::properties_text(text));
+    seeds::keep("frame", &frames);
+    seeds::keep("json_header", &[json]);
+    seeds::keep("binary_header", &[binary]);
+    seeds::keep("registration_body", &bodies);
+    seeds::keep("properties_text", &text);
 }
 
 proptest! {

@@ -194,12 +194,14 @@ pub async fn run(
     let (server, clients) = (running.server.clone(), listeners.clients);
     tokio::pin!(shutdown);
     let ended = tokio::select! {
+        biased;
         () = &mut shutdown => None,
         why = running.node.died() => Some(why),
         () = until_ready(&running.service) => {
             let _serving = AbortOnDropHandle::new(tokio::spawn(async move { server.run(clients, expired).await }));
             started(&running);
             tokio::select! {
+                biased;
                 () = &mut shutdown => None,
                 why = running.node.died() => Some(why),
             }

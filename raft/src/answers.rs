@@ -4,6 +4,7 @@ use crate::core::Core;
 use crate::peer::handshake::{Facts, Lane};
 use crate::peer::message::{Append, AskVote, BirthFacts, Reply, Request};
 use crate::peer::server::{Answer, Answers, Session};
+use crate::raft_runtime::blocking;
 use crate::snapshot::{self, Receiving, SnapshotData, Staged};
 use crate::types::{RaftVote, raft_log_id, raft_vote, vote};
 use openraft::raft::TransferLeaderRequest;
@@ -140,6 +141,7 @@ impl Core {
             }
         };
         let early = tokio::select! {
+            biased;
             done = &mut install => Some(done),
             () = known => None,
         };
@@ -268,10 +270,6 @@ fn in_ms(time_left_ms: u64) -> Instant {
 
 fn no_begin() -> io::Error {
     io::Error::other("a part of a snapshot that has not begun")
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
 #[cfg(test)]

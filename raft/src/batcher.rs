@@ -126,6 +126,7 @@ pub(crate) async fn run(core: Arc<Core>, queue: mpsc::Receiver<Waiting>) {
     let in_flight = Arc::clone(&batcher.in_flight);
     batcher.core.context.tasks.spawn(answer_in_order(in_flight, on_their_way));
     tokio::select! {
+        biased;
         () = batcher.run() => {}
         () = stop.cancelled() => {}
     }
@@ -172,6 +173,7 @@ impl Batcher {
             let first = match self.held.take() {
                 Some(held) => held,
                 None => tokio::select! {
+                    biased;
                     waiting = self.queue.recv() => match waiting {
                         Some(waiting) => waiting,
                         None => return,

@@ -9,6 +9,7 @@ use crate::core::Core;
 use crate::peer::connection::Limit;
 use crate::peer::handshake::Lane;
 use crate::peer::message::{BirthFacts, Reply, Request};
+use crate::raft_runtime::blocking;
 use crate::types::Contact;
 use futures_util::future::join_all;
 use std::collections::BTreeMap;
@@ -39,11 +40,13 @@ struct Answer {
 pub(crate) async fn run(core: Arc<Core>) {
     let stop = core.context.stop.clone();
     tokio::select! {
+        biased;
         () = core.be_born() => {}
         () = stop.cancelled() => return,
     }
     core.context.notices.clear(MATTER);
     tokio::select! {
+        biased;
         () = core.ask_when_lost() => {}
         () = stop.cancelled() => {}
     }
@@ -147,8 +150,7 @@ impl Core {
                 let random = || u128::from(self.context.runtime.random_u64());
                 let drawn = (random() << 64) | random();
                 let directory = Arc::clone(&self.context.directory);
-                let saved = tokio::task::spawn_blocking(move || directory.save_cluster_id(drawn)).await;
-                if let Err(e) = saved.map_err(std::io::Error::other).and_then(|saved| saved) {
+                if let Err(e) = blocking(move || directory.save_cluster_id(drawn)).await {
                     self.context.notices.set(MATTER, format!("the cluster's id cannot be kept: {e}"));
                     return;
                 }

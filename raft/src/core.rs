@@ -88,6 +88,7 @@ impl Core {
         let mut applied = self.published.watch_applied();
         let reached = applied.wait_for(|id| id.is_some_and(|id| id.index >= index));
         tokio::select! {
+            biased;
             reached = timeout_at(deadline, reached) => match reached {
                 Ok(Ok(_)) => Ok(()),
                 Ok(Err(_)) => Err(ReadError::Stopping),

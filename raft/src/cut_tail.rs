@@ -4,6 +4,7 @@
 use crate::context::Context;
 use crate::core::Core;
 use crate::peer::handshake::Facts;
+use crate::raft_runtime::blocking;
 use std::sync::Arc;
 
 const MATTER: &str = "cut";
@@ -40,11 +41,16 @@ pub(crate) fn settle(core: &Core) {
         return;
     }
     let context = Arc::clone(&core.context);
-    core.context.tasks.spawn_blocking(move || match context.directory.forget_cut() {
-        Ok(()) => {
-            tracing::info!("caught up after the end of the log was cut off");
-            context.notices.clear(MATTER);
+    core.context.tasks.spawn(async move {
+        let directory = Arc::clone(&context.directory);
+        match blocking(move || directory.forget_cut()).await {
+            Ok(()) => {
+                tracing::info!("caught up after the end of the log was cut off");
+                context.notices.clear(MATTER);
+            }
+            Err(e) => {
+                tracing::warn!("the cut of the log stays noted, since the marker cannot be written: {e}")
+            }
         }
-        Err(e) => tracing::warn!("the cut of the log stays noted, since the marker cannot be written: {e}"),
     });
 }

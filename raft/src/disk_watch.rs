@@ -41,6 +41,7 @@ pub(crate) async fn run(core: Arc<Core>, watchdog: Watchdog) {
         watch.space(level).await;
         let stop = watch.core.context.stop.clone();
         tokio::select! {
+            biased;
             changed = levels.changed() => if changed.is_err() { return },
             () = sleep(LOOK_PAUSE) => {}
             () = stop.cancelled() => return,

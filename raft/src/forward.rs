@@ -153,6 +153,7 @@ impl Core {
         let mut leadership = self.leadership.subscribe();
         let pause = async {
             tokio::select! {
+                biased;
                 _ = leadership.changed() => {}
                 () = sleep(LEADER_PAUSE) => {}
             }

@@ -5,6 +5,7 @@ use crate::core::Core;
 use crate::peer::connection::Limit;
 use crate::peer::handshake::Lane;
 use crate::peer::message::{Reply, Request};
+use crate::raft_runtime::blocking;
 use crate::table_chunks;
 use futures_util::future::join_all;
 use std::sync::{Arc, PoisonError};
@@ -25,6 +26,7 @@ const AHEAD_ENTRIES: u64 = 200;
 pub(crate) async fn run(core: Arc<Core>) {
     loop {
         tokio::select! {
+            biased;
             () = sleep(CHECK_INTERVAL) => {}
             () = core.context.stop.cancelled() => return,
         }
@@ -91,6 +93,6 @@ impl Core {
         // If it is not reached, there is nothing to compare this time.
         self.wait_applied(index, Instant::now() + REACH_MAX).await.ok()?;
         let table: Arc<RouteInfo> = self.published.take_wanted(index)?;
-        tokio::task::spawn_blocking(move || table_chunks::state_hash(&table)).await.ok()
+        blocking(move || Ok(table_chunks::state_hash(&table))).await.ok()
     }
 }

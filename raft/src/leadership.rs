@@ -19,11 +19,12 @@ pub(crate) async fn run(core: Arc<Core>) {
     loop {
         let settled = core.observe();
         tokio::select! {
+            biased;
+            () = core.context.stop.cancelled() => return,
             changed = server.changed() => if changed.is_err() { return },
             changed = applied.changed(), if !settled => if changed.is_err() { return },
             changed = heard_term.changed() => if changed.is_err() { return },
             changed = recovery.changed() => if changed.is_err() { return },
-            () = core.context.stop.cancelled() => return,
         }
     }
 }
@@ -40,6 +41,7 @@ pub(crate) async fn watch_core(core: Arc<Core>) {
             return;
         }
         tokio::select! {
+            biased;
             changed = metrics.changed() => if changed.is_err() {
                 if !core.stopping.load(Ordering::Acquire) {
                     core.die("the Raft core has died".into());

@@ -25,6 +25,7 @@ mod node;
 mod notices;
 mod peer;
 mod published;
+mod raft_runtime;
 mod snapshot;
 mod snapshot_driver;
 mod status;

@@ -1,6 +1,7 @@
 //! openraft's log storage over [`Log`]: conversions, and nothing else.
 
 use crate::membership;
+use crate::raft_runtime::blocking;
 use crate::types::{Batch, RaftEntry, RaftLogId, RaftVote, Types, log_id, raft_log_id, raft_vote, vote};
 use futures_util::Stream;
 use futures_util::stream;
@@ -62,9 +63,7 @@ impl LogStore {
         let log = Arc::clone(&self.log);
         let entries = match log.read_cached(range.clone(), max_bytes) {
             Some(entries) => entries,
-            None => tokio::task::spawn_blocking(move || log.read(range, max_bytes))
-                .await
-                .map_err(io::Error::other)??,
+            None => blocking(move || log.read(range, max_bytes)).await?,
         };
         entries.into_iter().map(to_raft).collect()
     }

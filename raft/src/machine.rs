@@ -1,6 +1,7 @@
 //! openraft's state machine over [`RouteInfo`]. The only holder of a table that changes.
 
 use crate::published::{Published, State};
+use crate::raft_runtime::blocking;
 use crate::snapshot::{self, SnapshotData, Staged};
 use crate::types::{
     Answers, RaftEntry, RaftLogId, RaftSnapshotMeta, StoredMembership, Types, log_id, raft_log_id,
@@ -98,7 +99,7 @@ impl RaftStateMachine<Types> for Machine {
     async fn install_snapshot(&mut self, meta: &RaftSnapshotMeta, data: SnapshotData) -> io::Result<()> {
         let snapshots = Arc::clone(&self.snapshots);
         let membership = Arc::new(meta.last_membership.clone());
-        let table = tokio::task::spawn_blocking(move || match data {
+        let table = blocking(move || match data {
             SnapshotData::Stored(stored, source) => {
                 let table = Arc::new(snapshot::load(&stored, &source)?);
                 // A no-op when it is this node's own store, as it is but for openraft's suite.
@@ -112,8 +113,7 @@ impl RaftStateMachine<Types> for Machine {
             }
             SnapshotData::Empty => Ok(RouteInfo::default()),
         })
-        .await
-        .map_err(io::Error::other)??;
+        .await?;
         if !snapshot::same(meta, &table) {
             return Err(io::Error::other(format!("snapshot {meta} holds revision {:?}", table.revision())));
         }
@@ -151,9 +151,7 @@ impl RaftSnapshotBuilder<Types> for Builder {
             return Ok(RaftSnapshot { meta: RaftSnapshotMeta::default(), snapshot: SnapshotData::Empty });
         }
         let (state, snapshots, unix_ms) = (self.state.clone(), Arc::clone(&self.snapshots), self.unix_ms);
-        let meta = tokio::task::spawn_blocking(move || snapshot::build(&state, &snapshots, unix_ms))
-            .await
-            .map_err(io::Error::other)??;
+        let meta = blocking(move || snapshot::build(&state, &snapshots, unix_ms)).await?;
         stored(meta, &self.snapshots)
     }
 }

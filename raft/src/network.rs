@@ -5,6 +5,7 @@ use crate::peer::connection::{CallError, Limit};
 use crate::peer::handshake::Lane;
 use crate::peer::message::{self, Append, Reply, Request};
 use crate::peer::peers::{Peer, Peers};
+use crate::raft_runtime::blocking;
 use crate::snapshot::SnapshotData;
 use crate::types::{Contact, RaftVote, Types, raft_log_id, raft_vote, vote};
 use bytes::Bytes;
@@ -145,7 +146,7 @@ impl Channel {
     /// As many chunks as fit a message, from number `first`; none after the last.
     async fn read_chunks(&self, last: storage::LogId, first: u32) -> Result<Vec<Bytes>, RpcError> {
         let snapshots = Arc::clone(&self.snapshots);
-        let read = tokio::task::spawn_blocking(move || {
+        let read = blocking(move || {
             let (mut chunks, mut bytes) = (Vec::new(), 0);
             for number in first.. {
                 let Some(chunk) = snapshots.chunk(last, number)? else { break };
@@ -155,11 +156,10 @@ impl Channel {
                     break;
                 }
             }
-            Ok::<_, std::io::Error>(chunks)
+            Ok(chunks)
         });
         let failed = match read.await {
-            Ok(Ok(chunks)) => return Ok(chunks),
-            Ok(Err(e)) => e.to_string(),
+            Ok(chunks) => return Ok(chunks),
             Err(e) => e.to_string(),
         };
         tracing::warn!("snapshot {last} cannot be read for node {}: {failed}", self.peer.id);
@@ -216,8 +216,9 @@ impl RaftNetworkV2<Types> for Channel {
             return Err(unreachable("a snapshot that is not stored".into()).into());
         };
         tokio::select! {
-            sent = self.send_snapshot(leader, meta) => Ok(SnapshotResponse::new(sent?)),
+            biased;
             closed = cancel => Err(StreamingError::Closed(closed)),
+            sent = self.send_snapshot(leader, meta) => Ok(SnapshotResponse::new(sent?)),
         }
     }
 

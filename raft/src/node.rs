@@ -17,6 +17,7 @@ use crate::peer::message::{Reply, Request};
 use crate::peer::peers::Peers;
 use crate::peer::server;
 use crate::published::Published;
+use crate::raft_runtime::with_randomness;
 use crate::types::Raft;
 use crate::{batcher, bootstrap, config, cut_tail, disk_watch, hash_check, leadership, snapshot_driver};
 use bytes::Bytes;
@@ -98,7 +99,8 @@ impl Node {
         };
         let machine =
             Machine::new(Arc::clone(&published), Arc::clone(&parts.snapshots), Arc::clone(&parts.runtime));
-        let raft = Raft::build(context.id(), raft_config, network, log.clone(), machine)
+        let build = Raft::build(context.id(), raft_config, network, log.clone(), machine);
+        let raft = with_randomness(Arc::clone(&parts.runtime), build)
             .await
             .map_err(|e| OpenError::Failed(format!("Raft cannot start: {e}")))?;
         let membership = Arc::clone(&published.state().membership);
@@ -132,7 +134,7 @@ impl Node {
         });
         let watchdog = disk_watch::watchdog(&core)
             .map_err(|e| OpenError::Failed(format!("the disk watchdog cannot start: {e}")))?;
-        start(&core, waiting, watchdog);
+        with_randomness(parts.runtime, async { start(&core, waiting, watchdog) }).await;
         Ok(Self { core })
     }
 

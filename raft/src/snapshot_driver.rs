@@ -2,6 +2,7 @@
 //! that cannot be written would be the end of its core.
 
 use crate::core::Core;
+use crate::raft_runtime::blocking;
 use crate::snapshot;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,7 @@ pub(crate) async fn run(core: Arc<Core>) {
     let stop = core.context.stop.clone();
     let mut driver = Driver { core, bytes_at_last: 0, last_made: Instant::now(), not_before: Instant::now() };
     tokio::select! {
+        biased;
         () = driver.run() => {}
         () = stop.cancelled() => {}
     }
@@ -38,6 +40,7 @@ impl Driver {
     async fn run(&mut self) {
         loop {
             let asked = tokio::select! {
+                biased;
                 () = sleep(LOOK_PAUSE) => false,
                 () = self.core.snapshot_due.notified() => true,
             };
@@ -73,8 +76,7 @@ impl Driver {
         let bytes = core.log.appended_bytes();
         let (state, snapshots) = (core.published.state(), Arc::clone(&core.snapshots));
         let unix_ms = core.context.runtime.unix_ms();
-        let built = tokio::task::spawn_blocking(move || snapshot::build(&state, &snapshots, unix_ms)).await;
-        match built.map_err(std::io::Error::other).and_then(|built| built) {
+        match blocking(move || snapshot::build(&state, &snapshots, unix_ms)).await {
             Ok(meta) => {
                 tracing::info!("snapshot {} is made", meta.last);
                 core.context.notices.clear(MATTER);

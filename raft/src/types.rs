@@ -18,7 +18,7 @@ impl openraft::RaftTypeConfig for Types {
     type Vote = openraft::Vote<Self::LeaderId>;
     type Payload = openraft::EntryPayload<Batch, u64, Contact>;
     type Entry = openraft::Entry<openraft::vote::leader_id_std::CommittedLeaderId<u64>, Self::Payload>;
-    type AsyncRuntime = openraft_rt_tokio::TokioRuntime;
+    type AsyncRuntime = crate::raft_runtime::RaftRuntime;
     type Responder<T>
         = openraft::impls::OneshotResponder<Self, T>
     where

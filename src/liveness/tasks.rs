@@ -85,6 +85,7 @@ impl Follower {
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let entry = tokio::select! {
+                biased;
                 _ = tick.tick() => None,
                 () = self.shell.decider.notified() => None,
                 changed = leadership.changed() => {

@@ -76,6 +76,23 @@ fn files_stay_short() {
     assert_none(&format!("files have more than {FILE_LINES_MAX} lines without tests"), &offenders);
 }
 
+/// A branch chosen by chance is one that a simulation cannot repeat.
+#[test]
+fn selects_are_biased() {
+    let mut offenders = Vec::new();
+    for source in rust_sources().iter().filter(|source| !is_test_file(&source.path)) {
+        let mut lines = (1..).zip(source.text.lines()).peekable();
+        while let Some((number, line)) = lines.next() {
+            let next = lines.peek().map_or("", |(_, next)| next.trim());
+            if line.contains("tokio::select! {") && next != "biased;" && !source.path.starts_with("src/cli/")
+            {
+                offenders.push(format!("{}:{number}", source.path));
+            }
+        }
+    }
+    assert_none("`select!`s choose by chance", &offenders);
+}
+
 #[test]
 fn functions_fit_a_screen() {
     let mut offenders = Vec::new();

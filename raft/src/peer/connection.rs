@@ -100,6 +100,7 @@ impl Asked<'_> {
         let connection = self.connection;
         let shared = &connection.shared;
         tokio::select! {
+            biased;
             bytes = &mut self.answer => {
                 let bytes = bytes.map_err(|_| CallError::NoAnswer("the connection broke".into()))?;
                 message::decode_reply(&bytes).map_err(|e| CallError::NoAnswer(e.to_string()))
@@ -142,6 +143,7 @@ impl Connection {
         tasks.spawn(async move {
             let moved = || for_writer.moved();
             tokio::select! {
+                biased;
                 () = for_writer.closed.cancelled() => {}
                 _ = write_frames(writer, frames, moved) => {}
             }
@@ -150,6 +152,7 @@ impl Connection {
         let for_reader = Arc::clone(&shared);
         tasks.spawn(async move {
             tokio::select! {
+                biased;
                 () = for_reader.closed.cancelled() => {}
                 _ = read_replies(reader, &for_reader) => {}
             }
@@ -181,6 +184,7 @@ impl Connection {
         let asked = Asked { connection: self, number, answer, limit, at: Instant::now() };
         let frame = Frame { kind: Kind::Request, number, body };
         tokio::select! {
+            biased;
             sent = self.out.send(frame) => {
                 sent.map_err(|_| CallError::NotSent("the connection broke".into()))?;
             }

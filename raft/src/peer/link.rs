@@ -85,6 +85,7 @@ impl Link {
             (self.connection().await, turn)
         };
         let (connection, turn) = tokio::select! {
+            biased;
             connected = connected => connected,
             () = sleep_until(connect_by) => return Err(CallError::NotSent("not connected in time".into())),
         };
@@ -135,6 +136,7 @@ impl Link {
         tasks.spawn(async move {
             sleep_until(not_before).await;
             let result = tokio::select! {
+                biased;
                 result = connect(&context, target, lane, directory) => result,
                 () = context.stop.cancelled() => Err("stopping".into()),
             };

@@ -7,6 +7,7 @@ use super::message::{self, Reply, Request};
 use super::stream::BoxedStream;
 use crate::context::Context;
 use crate::cut_tail;
+use crate::raft_runtime::blocking;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -49,8 +50,9 @@ pub(crate) async fn run(context: Arc<Context>, answers: Arc<dyn Answers>) {
     let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
     loop {
         let accepted = tokio::select! {
-            accepted = context.network.accept() => accepted,
+            biased;
             () = context.stop.cancelled() => return,
+            accepted = context.network.accept() => accepted,
         };
         let (stream, from) = match accepted {
             Ok(accepted) => accepted,
@@ -72,6 +74,7 @@ pub(crate) async fn run(context: Arc<Context>, answers: Arc<dyn Answers>) {
             let Some((stream, facts, lane)) = shaken else { return };
             let session = answers.session(facts, lane);
             tokio::select! {
+                biased;
                 // A connection that ends is the peer's business.
                 _ = serve(&context, stream, lane, session) => {}
                 () = context.stop.cancelled() => {}
@@ -126,9 +129,7 @@ async fn join_cluster(context: &Context, hello: &handshake::Hello) -> io::Result
     }
     tracing::info!("taken into cluster {cluster_id:032x} by node {}", hello.facts.node_id);
     let directory = Arc::clone(&context.directory);
-    tokio::task::spawn_blocking(move || directory.save_cluster_id(cluster_id))
-        .await
-        .map_err(io::Error::other)?
+    blocking(move || directory.save_cluster_id(cluster_id)).await
 }
 
 async fn serve(
@@ -149,6 +150,7 @@ async fn serve(
         }
     };
     tokio::select! {
+        biased;
         result = written => result,
         result = read => result,
     }
@@ -203,6 +205,7 @@ async fn in_order<R: AsyncRead + Unpin>(
         working.tick().await;
         let reply = loop {
             tokio::select! {
+                biased;
                 reply = &mut answer => break reply,
                 _ = working.tick() => {
                     let frame = Frame { kind: Kind::Working, number, body: Vec::new() };

@@ -75,8 +75,9 @@ impl PeerNetwork for TcpPeers {
             let listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let listener = listener.ok_or_else(|| io::Error::other("the peer port is closed"))?;
             let (stream, from) = tokio::select! {
-                accepted = listener.accept() => accepted?,
+                biased;
                 () = self.closed.cancelled() => return Err(io::Error::other("the peer port is closed")),
+                accepted = listener.accept() => accepted?,
             };
             prepare(&stream)?;
             let stream: BoxedStream = Box::new(stream);

@@ -4,7 +4,7 @@
 use super::Shared;
 use super::admission::Seat;
 use super::registry::{ToConnection, Why};
-use super::socket;
+use super::socket::ClientStream;
 use super::worker::{self, Answer, Task, Ticket};
 use crate::handlers::is_of_broker;
 use crate::liveness::{ClosedBy, SessionId};
@@ -22,8 +22,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use storage::RouteInfo;
-use tokio::io::{AsyncReadExt, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep};
@@ -60,9 +59,9 @@ enum Happened {
     TimeIsUp,
 }
 
-struct Connection {
+struct Connection<S> {
     shared: Arc<Shared>,
-    stream: TcpStream,
+    stream: S,
     peer: SocketAddr,
     id: SessionId,
     /// Made with the first request: a PROXY header before it may name another peer.
@@ -84,9 +83,9 @@ struct Connection {
 }
 
 /// Serves a connection to its end, and tells liveness of it once all its registrations have their outcome.
-pub(super) async fn serve(
+pub(super) async fn serve<S: ClientStream>(
     shared: Arc<Shared>,
-    stream: TcpStream,
+    stream: S,
     peer: SocketAddr,
     id: SessionId,
     seat: Seat,
@@ -114,7 +113,7 @@ pub(super) async fn serve(
     connection.end(ended).await;
 }
 
-impl Connection {
+impl<S: ClientStream> Connection<S> {
     async fn exchange(&mut self) -> Ended {
         loop {
             match poll_fn(|cx| self.poll(cx)).await {
@@ -211,7 +210,7 @@ impl Connection {
         let session = self.session();
         if !self.of_broker && is_of_broker(command.code) {
             self.of_broker = true;
-            if let Err(error) = socket::watch_for_death(&self.stream, &self.shared.options.dead_peer) {
+            if let Err(error) = self.stream.watch_for_death(&self.shared.options.dead_peer) {
                 tracing::debug!(peer = %session.peer, %error, "keep-alive could not be set");
             }
         }

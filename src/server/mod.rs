@@ -16,6 +16,7 @@ mod worker;
 
 pub use counters::{Counter, Counters, PerCode};
 pub use limits::{DeadPeer, Limits};
+pub use socket::ClientStream;
 
 use crate::liveness::SessionId;
 use crate::service::Service;
@@ -28,7 +29,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -109,14 +110,23 @@ impl Server {
     pub async fn run(&self, listener: TcpListener, mut expired: mpsc::UnboundedReceiver<SessionId>) {
         loop {
             tokio::select! {
+                biased;
                 () = self.stopping.cancelled() => return,
-                Some(session) = expired.recv() => self.shared.registry.close(session, Why::Expired),
+                Some(session) = expired.recv() => self.expired(session),
                 accepted = listener.accept() => match accepted {
-                    Ok((stream, peer)) => self.take(stream, peer),
+                    Ok((stream, peer)) => match socket::set_up(&stream) {
+                        Ok(()) => self.take(stream, peer),
+                        Err(error) => tracing::debug!(%peer, %error, "connection ended at once"),
+                    },
                     Err(error) => self.accept_failed(&error).await,
                 },
             }
         }
+    }
+
+    /// Closes a connection since its broker expired.
+    pub fn expired(&self, session: SessionId) {
+        self.shared.registry.close(session, Why::Expired);
     }
 
     /// Takes no more connections, waits for answers that are under way, and closes all.
@@ -136,7 +146,8 @@ impl Server {
         let _ = tokio::time::timeout(CLOSE_WAIT, self.tasks.wait()).await;
     }
 
-    fn take(&self, stream: TcpStream, peer: SocketAddr) {
+    /// Takes one connection: serves it beside the others, if there is room for it.
+    pub fn take(&self, stream: impl ClientStream, peer: SocketAddr) {
         let Some(seat) = self.shared.admission.connection() else {
             if let Some(held_back) = self.shared.warnings.refused.allow() {
                 let limit = self.shared.options.limits.connections;
@@ -144,10 +155,6 @@ impl Server {
             }
             return;
         };
-        if let Err(error) = socket::set_up(&stream) {
-            tracing::debug!(%peer, %error, "connection ended at once");
-            return;
-        }
         let session = SessionId(self.shared.sessions.fetch_add(1, Ordering::Relaxed));
         self.tasks.spawn(connection::serve(Arc::clone(&self.shared), stream, peer, session, seat));
     }

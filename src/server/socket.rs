@@ -3,7 +3,44 @@
 use super::DeadPeer;
 use socket2::{SockRef, TcpKeepalive};
 use std::io;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+
+/// What a connection is served over: TCP, or what a simulation has instead.
+pub trait ClientStream: AsyncRead + AsyncWrite + Send + Unpin + 'static {
+    /// Whether there is something to read (or the end, or an error).
+    ///
+    /// # Errors
+    /// The connection is broken.
+    fn poll_read_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Writes what is taken now.
+    ///
+    /// # Errors
+    /// `WouldBlock` when nothing is; any other: the connection is broken.
+    fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// From now on a peer that is gone without a word is noticed.
+    ///
+    /// # Errors
+    /// The connection goes on without that.
+    fn watch_for_death(&mut self, settings: &DeadPeer) -> io::Result<()>;
+}
+
+impl ClientStream for TcpStream {
+    fn poll_read_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Self::poll_read_ready(self, cx)
+    }
+
+    fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Self::try_write(self, bytes)
+    }
+
+    fn watch_for_death(&mut self, settings: &DeadPeer) -> io::Result<()> {
+        watch_for_death(self, settings)
+    }
+}
 
 /// Sets up a new connection: answers go out at once.
 pub(super) fn set_up(stream: &TcpStream) -> io::Result<()> {
@@ -11,7 +48,7 @@ pub(super) fn set_up(stream: &TcpStream) -> io::Result<()> {
 }
 
 /// From a connection's first broker request on, a peer that is gone without a word is noticed.
-pub(super) fn watch_for_death(stream: &TcpStream, settings: &DeadPeer) -> io::Result<()> {
+fn watch_for_death(stream: &TcpStream, settings: &DeadPeer) -> io::Result<()> {
     let socket = SockRef::from(stream);
     if !settings.keepalive_idle.is_zero() {
         let keepalive =

@@ -3,6 +3,10 @@
 CARGO ?= cargo
 # The RocketMQ release that `make interop` starts.
 JAVA_RELEASE ?= 5.5.0
+# The seeds that `make sim` runs: so many from FIRST on, or only SEED, with all that happens in it.
+COUNT ?= 1000
+FIRST ?= 0
+SEED ?=
 # How long `make chaos` kills, and `make fuzz` tries each target, seconds.
 DURATION_S ?= 60
 
@@ -38,6 +42,11 @@ test: ## all tests that need nothing but cargo
 fix: ## let the tools rewrite what they can
 	$(CARGO) clippy --workspace --all-targets --fix --allow-dirty --allow-staged
 	$(CARGO) fmt --all
+
+.PHONY: sim
+sim: ## simulated clusters under faults, COUNT=n seeds; SEED=n runs one again and tells what happens
+	RUSTFLAGS="--cfg tokio_unstable" SIM_COUNT=$(COUNT) SIM_FIRST=$(FIRST) SIM_SEED=$(SEED) \
+	  $(CARGO) test --release --target-dir target/sim --test sim -- --nocapture
 
 .PHONY: interop
 interop: ## real brokers, Java and Go clients and mqadmin around three nodes

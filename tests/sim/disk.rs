@@ -1,0 +1,160 @@
+//! A node's disk: the real log over files in memory that lose what was not synced, written a while after it was asked
+//! for; snapshots in memory; what the data directory knows.
+
+use crate::dice::Dice;
+use crate::host::Clock;
+use crate::record::Record;
+use raft::NodeId;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use storage::directory::Directory;
+use storage::files::MemoryFiles;
+use storage::log::{Cut, Done, Entry, FileLog, Log, LogOptions, LogState, Payload, WriterMode};
+use storage::marker::MarkerFile;
+use storage::runtime::Runtime;
+use storage::snapshots::MemorySnapshots;
+use storage::{Command, LogId, Vote, format};
+use tokio::sync::Notify;
+
+const DIRECTORY: &str = "/data";
+/// Segments are small, so that a run has several.
+const SEGMENT_BYTES: u64 = 256 << 10;
+
+/// What outlives a node's processes.
+#[derive(Default)]
+pub(crate) struct Disk {
+    pub(crate) files: MemoryFiles,
+    pub(crate) snapshots: MemorySnapshots,
+}
+
+/// What a process has open.
+pub(crate) struct OpenDisk {
+    pub(crate) log: Arc<SimLog>,
+    pub(crate) directory: Arc<SimDirectory>,
+    pub(crate) directory_id: u128,
+}
+
+impl Disk {
+    pub(crate) fn open(
+        &self,
+        node: NodeId,
+        runtime: Arc<dyn Runtime>,
+        record: &Arc<Record>,
+    ) -> Result<OpenDisk, String> {
+        let options =
+            LogOptions { segment_bytes: SEGMENT_BYTES, writer: WriterMode::Stepped, ..LogOptions::default() };
+        let files = Arc::new(self.files.clone());
+        let opened = Directory::open(Path::new(DIRECTORY), node, files, runtime, options)
+            .map_err(|error| format!("node {node} cannot open its directory: {error}"))?;
+        let directory = SimDirectory { marker: Arc::clone(opened.directory.marker()) };
+        let log = SimLog { inner: opened.log, asked: Notify::new(), node, record: Arc::clone(record) };
+        Ok(OpenDisk {
+            directory_id: opened.directory.id(),
+            log: Arc::new(log),
+            directory: Arc::new(directory),
+        })
+    }
+}
+
+pub(crate) struct SimDirectory {
+    marker: Arc<MarkerFile>,
+}
+
+impl raft::Directory for SimDirectory {
+    fn cluster_id(&self) -> Option<u128> {
+        self.marker.get().cluster_id
+    }
+
+    fn save_cluster_id(&self, cluster_id: u128) -> io::Result<()> {
+        self.marker.set_cluster_id(cluster_id)
+    }
+
+    fn cut(&self) -> Option<Cut> {
+        self.marker.get().cut
+    }
+
+    fn forget_cut(&self) -> io::Result<()> {
+        self.marker.forget_cut()
+    }
+}
+
+/// The real log, whose writer a task of the node drives.
+pub(crate) struct SimLog {
+    inner: Arc<FileLog>,
+    asked: Notify,
+    node: NodeId,
+    record: Arc<Record>,
+}
+
+impl SimLog {
+    /// Writes and syncs what waits, each time after a disk's while; hangs now and then.
+    pub(crate) async fn write(&self, clock: Clock, mut dice: Dice) {
+        loop {
+            self.asked.notified().await;
+            let hangs = dice.within(0, 2_000) == 0;
+            let takes = if hangs { dice.ms(100, 1_200) } else { Duration::from_millis(dice.within(0, 4)) };
+            if !takes.is_zero() {
+                clock.sleep_until(clock.now() + takes).await;
+            }
+            self.inner.step();
+        }
+    }
+}
+
+impl Log for SimLog {
+    fn state(&self) -> LogState {
+        self.inner.state()
+    }
+
+    fn append(&self, entries: Vec<Entry>, done: Done) {
+        for entry in &entries {
+            if let Payload::Commands(bytes) = &entry.payload
+                && let Ok(commands) = format::decode::<Vec<Command>>("log entry", bytes)
+            {
+                self.record.appended(entry.id, commands);
+            }
+        }
+        self.inner.append(entries, done);
+        self.asked.notify_one();
+    }
+
+    fn save_vote(&self, vote: Vote, done: Done) {
+        self.record.voted(self.node, vote);
+        self.inner.save_vote(vote, done);
+        self.asked.notify_one();
+    }
+
+    fn save_committed(&self, committed: Option<LogId>) {
+        self.inner.save_committed(committed);
+    }
+
+    fn truncate_after(&self, last: Option<LogId>, done: Done) {
+        self.inner.truncate_after(last, done);
+        self.asked.notify_one();
+    }
+
+    fn purge(&self, upto: LogId, done: Done) {
+        self.inner.purge(upto, done);
+        self.asked.notify_one();
+    }
+
+    fn read(&self, range: Range<u64>, max_bytes: usize) -> io::Result<Vec<Entry>> {
+        self.inner.read(range, max_bytes)
+    }
+
+    fn read_cached(&self, range: Range<u64>, max_bytes: usize) -> Option<Vec<Entry>> {
+        self.inner.read_cached(range, max_bytes)
+    }
+
+    /// The watchdog is a thread that lives in real time: it must see nothing of what waits in simulated time.
+    fn oldest_wait(&self) -> Option<Duration> {
+        None
+    }
+
+    fn close(&self) {
+        self.inner.close();
+    }
+}

@@ -1,0 +1,115 @@
+//! No living broker is removed, unless it could not be heard.
+//!
+//! A broker is *covered* while a node runs to which it has a connection that works, over which it has registered, and
+//! which is linked with all other nodes that run, one at least. One that was covered throughout must not go. One that
+//! was not may have ended its connections as far as the others can tell, and expires when it was uncovered for its
+//! whole timeout.
+
+use crate::host::Moment;
+use crate::record::Removed;
+use raft::NodeId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use storage::command::Cause;
+use storage::route_info::BrokerKey;
+
+/// It must be covered for so long to be heard for sure: brokers speak every second, and packets may be late.
+const HEARD_WITHIN: Duration = Duration::from_millis(2_500);
+/// A removal that was decided while it was uncovered is carried out within this after it is covered again.
+const DECIDED_EARLIER: Duration = Duration::from_secs(5);
+/// What is known of silences is no finer.
+const FINENESS: Duration = Duration::from_millis(2_000);
+/// An end of a connection that nobody saw is found out after this.
+const END_FOUND_AFTER: Duration = Duration::from_secs(15);
+
+/// A broker's process.
+#[derive(Debug, Clone)]
+pub(crate) struct Life {
+    pub(crate) place: u64,
+    pub(crate) timeout: Duration,
+    pub(crate) registered: bool,
+    /// Nodes at which it has registered over a connection that is open as far as it knows.
+    pub(crate) sessions: BTreeSet<NodeId>,
+    covered_since: Option<Moment>,
+    uncovered_since: Option<Moment>,
+    last_uncovered: Option<(Moment, Moment)>,
+}
+
+#[derive(Default)]
+pub(crate) struct LivingStay {
+    pub(crate) lives: BTreeMap<BrokerKey, Life>,
+}
+
+impl LivingStay {
+    pub(crate) fn born(&mut self, now: Moment, key: BrokerKey, place: u64, timeout: Duration) {
+        let life = Life {
+            place,
+            timeout,
+            registered: false,
+            sessions: BTreeSet::new(),
+            covered_since: None,
+            uncovered_since: Some(now),
+            last_uncovered: None,
+        };
+        self.lives.insert(key, life);
+    }
+
+    pub(crate) fn registered(&mut self, key: &BrokerKey, node: NodeId) {
+        if let Some(life) = self.lives.get_mut(key) {
+            life.registered = true;
+            life.sessions.insert(node);
+        }
+    }
+
+    /// Its connection ended, by whomever.
+    pub(crate) fn ended(&mut self, now: Moment, key: &BrokerKey, node: NodeId) {
+        if let Some(life) = self.lives.get_mut(key) {
+            life.sessions.remove(&node);
+            if life.sessions.is_empty() {
+                life.uncovered(now);
+            }
+        }
+    }
+
+    pub(crate) fn died(&mut self, key: &BrokerKey) -> Option<Life> {
+        self.lives.remove(key)
+    }
+
+    /// Looks at all brokers; `covers` tells whether a node hears a broker's machine and can pass that on.
+    pub(crate) fn look(&mut self, now: Moment, covers: impl Fn(NodeId, u64) -> bool) {
+        for life in self.lives.values_mut() {
+            if !life.sessions.iter().any(|node| covers(*node, life.place)) {
+                life.uncovered(now);
+                continue;
+            }
+            let since = *life.covered_since.get_or_insert(now);
+            if now >= since + HEARD_WITHIN
+                && let Some(from) = life.uncovered_since.take()
+            {
+                life.last_uncovered = Some((from, now));
+            }
+        }
+    }
+
+    pub(crate) fn removed(&self, removed: &Removed) -> Result<(), String> {
+        let Some(life) = self.lives.get(&removed.key).filter(|life| life.registered) else { return Ok(()) };
+        let stretch = life.uncovered_since.map(|from| (from, removed.at)).or(life.last_uncovered);
+        let excused = stretch.is_some_and(|(from, to)| match removed.cause {
+            Cause::Expired { .. } => {
+                to - from + FINENESS >= life.timeout && removed.at <= to + DECIDED_EARLIER
+            }
+            _ => removed.at <= to + END_FOUND_AFTER,
+        });
+        if excused {
+            return Ok(());
+        }
+        Err(format!("a living broker was removed: {removed:?}, {life:?}"))
+    }
+}
+
+impl Life {
+    fn uncovered(&mut self, now: Moment) {
+        self.covered_since = None;
+        self.uncovered_since.get_or_insert(now);
+    }
+}

@@ -1,0 +1,263 @@
+//! The network between machines: connections with delay, loss, cuts in one direction or both, and machines that
+//! lose their power.
+//!
+//! It behaves as TCP does: bytes keep their order within a connection, a lost packet comes late and holds up what is
+//! behind it, bytes for a machine whose process stands still are taken nevertheless, and a connection whose path is cut
+//! breaks at each end after that end's patience. Connections are independent of each other, so messages of two lanes
+//! overtake one another.
+
+mod peers;
+mod stream;
+mod wire;
+
+pub(crate) use peers::{SimPeers, client_address, peer_address};
+pub(crate) use stream::SimStream;
+
+use crate::dice::Dice;
+use crate::host::{Clock, Moment, STEP, STEP_MS};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Waker;
+use std::time::Duration;
+use wire::Wire;
+
+/// A machine. Nodes have their id; brokers and clients come behind.
+pub(crate) type Place = u64;
+
+/// A packet of a connection to be made that got no answer is sent again after this.
+const CONNECT_AGAIN: Duration = Duration::from_millis(500);
+
+/// Between two looks at connections that might have to break.
+const LOOK_EVERY: Duration = Duration::from_millis(40);
+
+/// How long packets are under way, and how many are lost.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Weather {
+    pub(crate) delay_max_ms: u64,
+    /// Of 1,000 packets, so many are lost and sent again 200 ms later or more.
+    pub(crate) lost_permille: u64,
+}
+
+pub(crate) struct Network(Mutex<Inner>);
+
+pub(crate) struct Inner {
+    seed: u64,
+    /// The step that runs has begun then.
+    now: Moment,
+    looked: Moment,
+    /// Cuts or power, since connections were looked at.
+    changed: bool,
+    pub(crate) weather: Weather,
+    /// Directions that carry nothing.
+    cuts: BTreeSet<(Place, Place)>,
+    /// Machines without power.
+    dark: BTreeSet<Place>,
+    listeners: BTreeMap<String, Listener>,
+    wires: BTreeMap<u64, Wire>,
+    made: BTreeMap<(Place, Place), u64>,
+    next: u64,
+}
+
+struct Listener {
+    place: Place,
+    waiting: VecDeque<(Moment, u64, Place)>,
+    waker: Option<Waker>,
+}
+
+enum Attempt {
+    Made(u64),
+    Refused,
+    Lost,
+}
+
+impl Network {
+    pub(crate) fn new(seed: u64, weather: Weather) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Inner {
+            seed,
+            now: Moment::ZERO,
+            looked: Moment::ZERO,
+            changed: false,
+            weather,
+            cuts: BTreeSet::new(),
+            dark: BTreeSet::new(),
+            listeners: BTreeMap::new(),
+            wires: BTreeMap::new(),
+            made: BTreeMap::new(),
+            next: 0,
+        })))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap()
+    }
+
+    /// A process listens at an address.
+    pub(crate) fn listen(&self, place: Place, address: &str) {
+        let listener = Listener { place, waiting: VecDeque::new(), waker: None };
+        self.lock().listeners.insert(address.into(), listener);
+    }
+
+    /// All that a machine's process had open is closed by its kernel, as far as its tasks have not done so.
+    pub(crate) fn process_ended(&self, place: Place) {
+        let mut inner = self.lock();
+        inner.listeners.retain(|_, listener| listener.place != place);
+        inner.close_all(place);
+    }
+
+    /// The power goes: nobody is told anything.
+    pub(crate) fn power_off(&self, place: Place) {
+        let mut inner = self.lock();
+        inner.dark.insert(place);
+        inner.changed = true;
+        inner.listeners.retain(|_, listener| listener.place != place);
+        inner.close_all(place);
+    }
+
+    pub(crate) fn power_on(&self, place: Place) {
+        let mut inner = self.lock();
+        inner.changed |= inner.dark.remove(&place);
+    }
+
+    pub(crate) fn cut(&self, from: Place, to: Place) {
+        let mut inner = self.lock();
+        inner.changed |= inner.cuts.insert((from, to));
+    }
+
+    pub(crate) fn heal(&self) {
+        let mut inner = self.lock();
+        inner.cuts.clear();
+        inner.changed = true;
+    }
+
+    pub(crate) fn heal_between(&self, a: Place, b: Place) {
+        let mut inner = self.lock();
+        inner.cuts.retain(|cut| *cut != (a, b) && *cut != (b, a));
+        inner.changed = true;
+    }
+
+    /// Both directions work.
+    pub(crate) fn linked(&self, a: Place, b: Place) -> bool {
+        let inner = self.lock();
+        inner.carries(a, b) && inner.carries(b, a)
+    }
+
+    /// A step begins.
+    pub(crate) fn step(&self, now: Moment) {
+        let mut inner = self.lock();
+        inner.now = now;
+        if !std::mem::take(&mut inner.changed) && now < inner.looked + LOOK_EVERY {
+            return;
+        }
+        inner.looked = now;
+        let Inner { wires, cuts, dark, .. } = &mut *inner;
+        let carries =
+            |a: Place, b: Place| !cuts.contains(&(a, b)) && !dark.contains(&a) && !dark.contains(&b);
+        for wire in wires.values_mut() {
+            wire.step(now, &carries);
+        }
+        wires.retain(|_, wire| !wire.is_over(now));
+    }
+
+    /// Connects as TCP does.
+    pub(crate) async fn connect(
+        self: &Arc<Self>,
+        from: Place,
+        clock: Clock,
+        address: &str,
+        patience: Option<Duration>,
+    ) -> io::Result<SimStream> {
+        loop {
+            let way = self.lock().delay(from);
+            clock.sleep_until(clock.now() + way).await;
+            let attempt = self.lock().attempt(clock.now(), from, address, patience);
+            match attempt {
+                Attempt::Made(wire) => {
+                    let stream = SimStream::new(Arc::clone(self), wire, 0, clock);
+                    clock.sleep_until(clock.now() + way).await;
+                    return Ok(stream);
+                }
+                Attempt::Refused => {
+                    clock.sleep_until(clock.now() + way).await;
+                    return Err(io::ErrorKind::ConnectionRefused.into());
+                }
+                Attempt::Lost => {}
+            }
+            clock.sleep_until(clock.now() + CONNECT_AGAIN).await;
+        }
+    }
+
+    /// Waits for the next connection. Gives it with the place it comes from.
+    pub(crate) async fn accept(self: &Arc<Self>, address: &str, clock: Clock) -> (SimStream, Place) {
+        loop {
+            let due = std::future::poll_fn(|cx| {
+                let mut inner = self.lock();
+                let Some(listener) = inner.listeners.get_mut(address) else {
+                    return std::task::Poll::Pending;
+                };
+                match listener.waiting.front() {
+                    Some((at, ..)) => std::task::Poll::Ready(*at),
+                    None => {
+                        listener.waker = Some(cx.waker().clone());
+                        std::task::Poll::Pending
+                    }
+                }
+            })
+            .await;
+            clock.sleep_until(due).await;
+            let mut inner = self.lock();
+            let next = inner.listeners.get_mut(address).and_then(|listener| listener.waiting.pop_front());
+            if let Some((_, number, from)) = next
+                && inner.wires.contains_key(&number)
+            {
+                drop(inner);
+                return (SimStream::new(Arc::clone(self), number, 1, clock), from);
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn carries(&self, from: Place, to: Place) -> bool {
+        !self.cuts.contains(&(from, to)) && !self.dark.contains(&from) && !self.dark.contains(&to)
+    }
+
+    fn delay(&mut self, from: Place) -> Duration {
+        self.next += 1;
+        Dice::of(self.seed, "connect", from << 32 | self.next).ms(STEP_MS, self.weather.delay_max_ms)
+    }
+
+    fn attempt(&mut self, now: Moment, from: Place, address: &str, patience: Option<Duration>) -> Attempt {
+        let Some(to) = address.split('.').next().and_then(|place| place.parse().ok()) else {
+            return Attempt::Refused;
+        };
+        if !self.carries(from, to) || !self.carries(to, from) {
+            return Attempt::Lost;
+        }
+        if !self.listeners.contains_key(address) {
+            return Attempt::Refused;
+        }
+        let made = self.made.entry((from, to)).or_default();
+        *made += 1;
+        let dice = Dice::of(self.seed, "wire", from << 48 | to << 40 | *made);
+        self.next += 1;
+        let number = self.next;
+        self.wires.insert(number, Wire::new([from, to], dice, patience));
+        if let Some(listener) = self.listeners.get_mut(address) {
+            listener.waiting.push_back((now + STEP, number, from));
+            listener.waker.take().into_iter().for_each(Waker::wake);
+        }
+        Attempt::Made(number)
+    }
+
+    fn close_all(&mut self, place: Place) {
+        let Self { wires, now, cuts, dark, .. } = self;
+        for wire in wires.values_mut() {
+            for end in wire.ends_at(place) {
+                let (from, to) = wire.way(end);
+                let carried = !cuts.contains(&(from, to)) && !dark.contains(&from) && !dark.contains(&to);
+                wire.close(end, *now + STEP, carried);
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! A node: the real consensus, tables, liveness, service and server on a machine of the simulation.
+
+use crate::dice::{Dice, SeededRuntime};
+use crate::disk::{Disk, OpenDisk};
+use crate::host::{Clock, Host, Moment};
+use crate::network::{Network, Place, SimPeers, client_address, peer_address};
+use crate::record::Record;
+use raft::{Member, NodeId, Options, Parts, SnapshotPolicy, Timing};
+use raft_namesrv::handlers::NodeSettings;
+use raft_namesrv::liveness::{self, Liveness, LivenessOptions, SessionId};
+use raft_namesrv::server::{Server, ServerOptions};
+use raft_namesrv::service::{Service, ServiceOptions};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use storage::runtime::Runtime;
+use storage::snapshots::Snapshots;
+use tokio::sync::mpsc;
+
+pub(crate) const NODES: [NodeId; 3] = [1, 2, 3];
+
+/// What nodes are started with in one run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Setup {
+    pub(crate) seed: u64,
+    pub(crate) guard: bool,
+    /// Entries between two snapshots.
+    pub(crate) snapshot_entries: u64,
+}
+
+pub(crate) struct SimNode {
+    id: NodeId,
+    setup: Setup,
+    disk: Arc<Disk>,
+    network: Arc<Network>,
+    record: Arc<Record>,
+    process: Option<Process>,
+    processes: u64,
+    pub(crate) paused_until: Moment,
+}
+
+/// A running process.
+struct Process {
+    host: Host,
+    node: Opened,
+}
+
+/// What a process has once it has opened its consensus.
+type Opened = Arc<Mutex<Option<(raft::Node, Liveness)>>>;
+
+impl SimNode {
+    pub(crate) fn new(id: NodeId, setup: Setup, network: &Arc<Network>, record: &Arc<Record>) -> Self {
+        Self {
+            id,
+            setup,
+            disk: Arc::default(),
+            network: Arc::clone(network),
+            record: Arc::clone(record),
+            process: None,
+            processes: 0,
+            paused_until: Moment::ZERO,
+        }
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        self.process.is_some()
+    }
+
+    pub(crate) fn runs(&self, now: Moment) -> bool {
+        self.is_up() && self.paused_until <= now
+    }
+
+    /// Its consensus, once it is open.
+    pub(crate) fn node(&self) -> Option<raft::Node> {
+        Some(self.process.as_ref()?.node.lock().unwrap().as_ref()?.0.clone())
+    }
+
+    pub(crate) fn start(&mut self, now: Moment) {
+        self.processes += 1;
+        let mut dice = Dice::of(self.setup.seed, "process", self.id << 32 | self.processes);
+        self.network.power_on(self.id);
+        let host = Host::new(now, dice.next());
+        let opened = Arc::new(Mutex::new(None));
+        let starting = Starting {
+            id: self.id,
+            setup: self.setup,
+            clock: host.clock,
+            disk: Arc::clone(&self.disk),
+            network: Arc::clone(&self.network),
+            record: Arc::clone(&self.record),
+            runtime: Arc::new(SeededRuntime::new(dice.clone(), dice.within(0, 1 << 40))),
+            dice,
+        };
+        host.spawn(starting.run(Arc::clone(&opened)));
+        self.paused_until = now;
+        self.process = Some(Process { host, node: opened });
+    }
+
+    pub(crate) fn run_until(&mut self, at: Moment) {
+        if self.paused_until >= at {
+            return;
+        }
+        if let Some(process) = &mut self.process {
+            process.host.run_until(at);
+        }
+    }
+
+    /// What it thinks of itself and of the brokers.
+    pub(crate) fn tell(&self) -> String {
+        let Some(process) = &self.process else { return format!("node {} is down", self.id) };
+        let Some((node, liveness)) = process.node.lock().unwrap().clone() else { return "not open".into() };
+        process.host.on(|| format!("{:?}\n{:#?}", node.status(), liveness.status()))
+    }
+
+    /// The process is killed: what it wrote is there, synced or not; its connections are closed by the kernel.
+    pub(crate) fn kill(&mut self) {
+        self.disk.files.kill();
+        drop(self.process.take());
+        self.network.process_ended(self.id);
+        self.record.process_ended(self.id);
+    }
+
+    /// The power goes: what was not synced may be lost; nobody is told.
+    pub(crate) fn power_cut(&mut self, seed: u64) {
+        self.network.power_off(self.id);
+        self.disk.files.power_cut(seed);
+        drop(self.process.take());
+        self.record.process_ended(self.id);
+    }
+}
+
+/// A process in its first moments.
+struct Starting {
+    id: NodeId,
+    setup: Setup,
+    clock: Clock,
+    disk: Arc<Disk>,
+    network: Arc<Network>,
+    record: Arc<Record>,
+    runtime: Arc<dyn Runtime>,
+    dice: Dice,
+}
+
+impl Starting {
+    async fn run(mut self, opened: Opened) {
+        let disk = match self.disk.open(self.id, Arc::clone(&self.runtime), &self.record) {
+            Ok(disk) => disk,
+            Err(error) => return self.record.violation(error),
+        };
+        let (log, clock, dice) = (Arc::clone(&disk.log), self.clock, Dice::of(self.dice.next(), "disk", 0));
+        tokio::spawn(async move { log.write(clock, dice).await });
+        let options = LivenessOptions { guard: self.setup.guard, ..LivenessOptions::new(self.id) };
+        let liveness::Parts { liveness, messages, expired, notices } =
+            Liveness::new(options, Arc::clone(&self.runtime));
+        drop(notices);
+        self.network.listen(self.id, &peer_address(self.id));
+        let node = match raft::Node::open(self.options(), self.parts(disk, messages)).await {
+            Ok(node) => node,
+            Err(error) => {
+                return self.record.violation(format!("node {} does not start: {error}", self.id));
+            }
+        };
+        liveness.start(node.clone());
+        *opened.lock().unwrap() = Some((node.clone(), liveness.clone()));
+        let (record, id) = (Arc::clone(&self.record), self.id);
+        let followed = node.clone();
+        tokio::spawn(async move { record.follow(id, followed, clock).await });
+        self.serve(node, liveness, expired).await;
+    }
+
+    fn options(&self) -> Options {
+        let members = NODES.map(|id| Member { id, address: peer_address(id) });
+        let entries = self.setup.snapshot_entries;
+        Options {
+            node_id: self.id,
+            members: members.to_vec(),
+            timing: Timing::default(),
+            secret: b"secret".to_vec(),
+            birth: Vec::new(),
+            snapshots: SnapshotPolicy { entries, log_bytes_max: 32 << 10, ..SnapshotPolicy::default() },
+        }
+    }
+
+    fn parts(&self, disk: OpenDisk, messages: Arc<dyn raft::PeerMessages>) -> Parts {
+        let network = SimPeers { network: Arc::clone(&self.network), place: self.id, clock: self.clock };
+        Parts {
+            log: disk.log,
+            snapshots: Arc::new(self.disk.snapshots.clone()) as Arc<dyn Snapshots>,
+            runtime: Arc::clone(&self.runtime),
+            network: Arc::new(network),
+            directory_id: disk.directory_id,
+            directory: disk.directory,
+            messages,
+        }
+    }
+
+    /// Brokers and clients.
+    async fn serve(
+        self,
+        node: raft::Node,
+        liveness: Liveness,
+        mut expired: mpsc::UnboundedReceiver<SessionId>,
+    ) {
+        let settings = NodeSettings::new("0.0.0.0", 9876, 120, "");
+        let mut options = ServiceOptions::new(self.id);
+        // It would show what is old, and say so only in its status.
+        options.readiness.recovery_wait = None;
+        let service = Arc::new(Service::new(node.clone(), liveness, self.runtime, settings, options));
+        let following = Arc::clone(&service);
+        tokio::spawn(async move { following.follow().await });
+        let server = Server::new(service, ServerOptions::default());
+        let closing = server.clone();
+        tokio::spawn(async move {
+            while let Some(session) = expired.recv().await {
+                closing.expired(session);
+            }
+        });
+        let (record, id) = (self.record, self.id);
+        tokio::spawn(async move {
+            let why = node.died().await;
+            record.violation(format!("node {id} died: {why}"));
+        });
+        let address = client_address(self.id);
+        self.network.listen(self.id, &address);
+        loop {
+            let (stream, from) = self.network.accept(&address, self.clock).await;
+            server.take(stream, peer_of(from));
+        }
+    }
+}
+
+/// What a node sees as the peer's address.
+fn peer_of(from: Place) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, u8::try_from(from).unwrap_or(255)], 4_000))
+}

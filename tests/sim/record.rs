@@ -1,0 +1,167 @@
+//! What happened in a run, as nobody inside of it can know it all: what nodes applied, how brokers really are, what
+//! clients were told. The invariants are asked at each event; the first violation ends the run.
+
+use crate::dice::Dice;
+use crate::host::{Clock, Moment};
+use crate::invariants::acknowledged::Acknowledged;
+use crate::invariants::dead_leave::DeadLeave;
+use crate::invariants::former_leader::FormerLeader;
+use crate::invariants::living_stay::LivingStay;
+use crate::invariants::one_history::OneHistory;
+use crate::invariants::registered_is_known::RegisteredIsKnown;
+use raft::{AppliedEntry, NodeId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+use storage::command::Cause;
+use storage::outcome::{Event, RemovedBy};
+use storage::route_info::BrokerKey;
+use storage::{Command, LogId, RouteInfo, Vote};
+use tokio::sync::broadcast::error::RecvError;
+
+/// A broker that left the tables by a leader's decision, when a node was first seen to have applied that.
+#[derive(Debug, Clone)]
+pub(crate) struct Removed {
+    pub(crate) at: Moment,
+    pub(crate) key: BrokerKey,
+    pub(crate) cause: Cause,
+}
+
+pub(crate) struct Record(Mutex<Seen>);
+
+#[derive(Default)]
+pub(crate) struct Seen {
+    pub(crate) history: OneHistory,
+    pub(crate) former: FormerLeader,
+    pub(crate) living: LivingStay,
+    pub(crate) dead: DeadLeave,
+    pub(crate) known: RegisteredIsKnown,
+    pub(crate) acknowledged: Acknowledged,
+    /// Brokers in the tables of nodes that run.
+    pub(crate) present: BTreeMap<NodeId, BTreeSet<BrokerKey>>,
+    /// Entries whose removals are judged already.
+    judged: u64,
+    pub(crate) removals: u64,
+    pub(crate) applied: u64,
+    /// Everything that was applied, with node and time, as one number.
+    pub(crate) trace: u64,
+    violation: Option<String>,
+    /// Print what happens.
+    pub(crate) verbose: bool,
+}
+
+impl Record {
+    pub(crate) fn new(verbose: bool) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Seen { verbose, ..Seen::default() })))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Seen> {
+        self.0.lock().unwrap()
+    }
+
+    pub(crate) fn violation(&self, text: String) {
+        self.lock().violated(Err(text));
+    }
+
+    pub(crate) fn take_violation(&self) -> Option<String> {
+        self.lock().violation.take()
+    }
+
+    pub(crate) fn appended(&self, id: LogId, commands: Vec<Command>) {
+        self.lock().former.appended(id, commands);
+    }
+
+    pub(crate) fn voted(&self, node: NodeId, vote: Vote) {
+        let mut seen = self.lock();
+        let verdict = seen.former.voted(node, vote);
+        seen.violated(verdict);
+    }
+
+    pub(crate) fn process_ended(&self, node: NodeId) {
+        self.lock().present.remove(&node);
+    }
+
+    /// Watches a node apply, as long as its process lives.
+    pub(crate) async fn follow(&self, id: NodeId, node: raft::Node, clock: Clock) {
+        let mut entries = node.entries();
+        self.lock().table(clock.now(), id, &node.table());
+        loop {
+            match entries.recv().await {
+                Ok(entry) => {
+                    let mut seen = self.lock();
+                    seen.entry(clock.now(), id, &entry);
+                    seen.table(clock.now(), id, &node.table());
+                }
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return,
+            }
+        }
+    }
+}
+
+impl Seen {
+    pub(crate) fn violated(&mut self, verdict: Result<(), String>) {
+        if let Err(text) = verdict {
+            self.violation.get_or_insert(text);
+        }
+    }
+
+    pub(crate) fn say(&self, now: Moment, text: impl FnOnce() -> String) {
+        if self.verbose {
+            println!("{:>9.3} {}", now.as_secs_f64(), text());
+        }
+    }
+
+    /// A line of the trace.
+    pub(crate) fn note(&mut self, what: &str, number: u64) {
+        self.trace = Dice::of(self.trace, what, number).next();
+    }
+
+    fn entry(&mut self, now: Moment, node: NodeId, entry: &AppliedEntry) {
+        self.applied += 1;
+        self.note("applied", node << 56 ^ entry.id.index << 32 ^ entry.id.term << 24);
+        self.note("at", u64::try_from(now.as_micros()).unwrap());
+        self.note("events", entry.events.len() as u64);
+        let verdict = self.history.applied(node, entry);
+        self.violated(verdict);
+        let removed: Vec<Removed> = removals(now, entry).collect();
+        let verdict = self.former.applied(entry.id, &removed);
+        self.violated(verdict);
+        if entry.id.index <= self.judged {
+            return;
+        }
+        self.judged = entry.id.index;
+        for removed in removed {
+            self.removals += 1;
+            self.say(now, || format!("{} removed at node {node}: {:?}", removed.key.address, removed.cause));
+            let verdict = self.living.removed(&removed);
+            self.violated(verdict);
+        }
+    }
+
+    /// The tables of a node, whenever they may have changed.
+    fn table(&mut self, now: Moment, node: NodeId, table: &RouteInfo) {
+        let verdict = self.history.table(node, table);
+        self.violated(verdict);
+        let lives: BTreeSet<_> = table.lives().map(|(key, _)| key.clone()).collect();
+        let before = self.present.insert(node, lives).unwrap_or_default();
+        for key in before.difference(&self.present[&node]) {
+            self.known.left(now, node, key);
+        }
+    }
+
+    pub(crate) fn has(&self, node: NodeId, key: &BrokerKey) -> bool {
+        self.present.get(&node).is_some_and(|present| present.contains(key))
+    }
+}
+
+fn removals(at: Moment, entry: &AppliedEntry) -> impl Iterator<Item = Removed> {
+    entry.events.iter().filter_map(move |event| match event {
+        Event::BrokerRemoved { cluster, address, cause: RemovedBy::Removal(cause), .. }
+            if *cause != Cause::Asked =>
+        {
+            let key = BrokerKey { cluster: cluster.clone(), address: address.clone() };
+            Some(Removed { at, key, cause: *cause })
+        }
+        _ => None,
+    })
+}

@@ -199,7 +199,7 @@ check_hung_node() {
 check_one_view() {
   start_broker broker-b 0 "${address[0]}"
   await_broker broker-b-0
-  check 'a broker that reaches one node is known to all' each_node 'broker-b +0 ' clusterList
+  check 'a broker that reaches one node is known to all' soon each_node 'broker-b +0 ' clusterList
   check 'a key put through one node' client_says 'success' admin updateOrderConf -t One -m put -v broker-b:2 -n "${address[1]}"
   check '  is read at all' every_node 'orderConf=\[broker-b:2\]' updateOrderConf -t One -m get
 }

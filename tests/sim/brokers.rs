@@ -112,6 +112,7 @@ impl Broker {
             shared.network.power_off(self.place);
         }
         tasks.iter().for_each(JoinHandle::abort);
+        let seen = seen && shared.network.tells_at_once(self.place);
         let mut record = shared.record.lock();
         record.say(now, || format!("broker {} dies, seen: {seen}", self.key.address));
         record.living.died(&self.key);

@@ -158,7 +158,8 @@ impl World {
     }
 
     fn look(&mut self) {
-        let calm = NODES.iter().all(|node| self.runs(*node))
+        let calm = self.network.is_fair()
+            && NODES.iter().all(|node| self.runs(*node))
             && NODES.iter().all(|a| NODES.iter().all(|b| self.network.linked(*a, *b)));
         self.calm_since = if calm { self.calm_since.or(Some(self.now)) } else { None };
         let mut seen = self.record.lock();

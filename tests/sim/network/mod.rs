@@ -28,6 +28,10 @@ pub(crate) type Place = u64;
 /// A packet of a connection to be made that got no answer is sent again after this.
 const CONNECT_AGAIN: Duration = Duration::from_millis(500);
 
+/// Packets lost of 1,000 that are no fault.
+const FAIR_PERMILLE: u64 = 10;
+/// What waited in front of a cut is there within this after it.
+const TROUBLE_LASTS: Duration = Duration::from_secs(2);
 /// Between two looks at connections that might have to break.
 const LOOK_EVERY: Duration = Duration::from_millis(40);
 
@@ -51,6 +55,8 @@ pub(crate) struct Inner {
     pub(crate) weather: Weather,
     /// Directions that carry nothing.
     cuts: BTreeSet<(Place, Place)>,
+    /// When a machine last had a cut.
+    troubled: BTreeMap<Place, Moment>,
     /// Machines without power.
     dark: BTreeSet<Place>,
     listeners: BTreeMap<String, Listener>,
@@ -80,6 +86,7 @@ impl Network {
             changed: false,
             weather,
             cuts: BTreeSet::new(),
+            troubled: BTreeMap::new(),
             dark: BTreeSet::new(),
             listeners: BTreeMap::new(),
             wires: BTreeMap::new(),
@@ -142,6 +149,18 @@ impl Network {
         inner.carries(a, b) && inner.carries(b, a)
     }
 
+    /// What a machine's process leaves behind is told at once: nothing of it was cut lately, and few packets are lost.
+    pub(crate) fn tells_at_once(&self, place: Place) -> bool {
+        let inner = self.lock();
+        let lately = inner.troubled.get(&place).is_some_and(|at| inner.now < *at + TROUBLE_LASTS);
+        !lately && !inner.cuts.iter().any(|(from, to)| *from == place || *to == place) && inner.is_fair()
+    }
+
+    /// Few packets are lost.
+    pub(crate) fn is_fair(&self) -> bool {
+        self.lock().is_fair()
+    }
+
     /// A step begins.
     pub(crate) fn step(&self, now: Moment) {
         let mut inner = self.lock();
@@ -150,7 +169,8 @@ impl Network {
             return;
         }
         inner.looked = now;
-        let Inner { wires, cuts, dark, .. } = &mut *inner;
+        let Inner { wires, cuts, dark, troubled, .. } = &mut *inner;
+        troubled.extend(cuts.iter().flat_map(|(from, to)| [(*from, now), (*to, now)]));
         let carries =
             |a: Place, b: Place| !cuts.contains(&(a, b)) && !dark.contains(&a) && !dark.contains(&b);
         for wire in wires.values_mut() {
@@ -218,6 +238,10 @@ impl Network {
 }
 
 impl Inner {
+    fn is_fair(&self) -> bool {
+        self.weather.lost_permille <= FAIR_PERMILLE
+    }
+
     fn carries(&self, from: Place, to: Place) -> bool {
         !self.cuts.contains(&(from, to)) && !self.dark.contains(&from) && !self.dark.contains(&to)
     }

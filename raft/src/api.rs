@@ -181,15 +181,18 @@ pub struct Leadership {
     pub leading: bool,
 }
 
-/// An entry that this node applied, for those who act on what happened (liveness, logs, notices, metrics).
+/// An entry that this node applied, or a snapshot that it installed, for those who act on what happened (liveness, logs,
+/// notices, metrics).
 #[derive(Debug, Clone)]
 pub struct AppliedEntry {
     /// Its id.
     pub id: LogId,
     /// What happened.
     pub events: Vec<Event>,
-    /// Applied while catching up after a start (it had been committed before): notify nobody.
+    /// Applied while catching up after a start (it had been committed before), or a snapshot: notify nobody.
     pub replay: bool,
+    /// The tables are those of a snapshot. What happened until then is not told: look at all of them.
+    pub replaced: bool,
 }
 
 /// Whether this node may answer look-ups.

@@ -93,14 +93,16 @@ impl Published {
         }
         self.show(state, id);
         // Nobody listening is fine.
-        let _ = self.entries.send(Arc::new(AppliedEntry { id, events, replay }));
+        let _ = self.entries.send(Arc::new(AppliedEntry { id, events, replay, replaced: false }));
     }
 
-    /// Shows the state of a snapshot.
+    /// Shows the state of a snapshot, then tells that the tables are others.
     pub(crate) fn snapshot_installed(&self, state: State, id: LogId) {
         // A snapshot is only ever made of a state that has commands.
         self.fresh.store(false, Ordering::Release);
         self.show(state, id);
+        let entry = AppliedEntry { id, events: Vec::new(), replay: true, replaced: true };
+        let _ = self.entries.send(Arc::new(entry));
     }
 
     fn show(&self, state: State, id: LogId) {

@@ -118,7 +118,7 @@ mod tests {
             offline_address: Some("a:0".into()),
             targets: vec!["a:1".into()],
         };
-        AppliedEntry { id: LogId { term: 1, index }, events: vec![event], replay }
+        AppliedEntry { id: LogId { term: 1, index }, events: vec![event], replay, replaced: false }
     }
 
     fn indexes(notices: &[MinBrokerIdNotice]) -> Vec<u64> {

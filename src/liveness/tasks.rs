@@ -92,7 +92,7 @@ impl Follower {
                     if changed.is_err() {
                         return;
                     }
-                    let (now, _) = (*leadership.borrow_and_update(), ());
+                    let now = *leadership.borrow_and_update();
                     self.shell.with(|core, _| core.leadership(now.term, now.leader));
                     None
                 }
@@ -117,6 +117,7 @@ impl Follower {
         let mut next = first;
         loop {
             match next {
+                Ok(entry) if entry.replaced => self.follow_all(),
                 Ok(entry) => self.applied(&entry),
                 Err(RecvError::Lagged(_)) => self.follow_all(),
                 Err(RecvError::Closed) => return false,

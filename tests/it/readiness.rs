@@ -6,6 +6,7 @@ use raft::{MemberChange, SnapshotPolicy, Standing};
 use raft_namesrv::service::Ready;
 use raft_namesrv::wire::codes::request as code;
 use std::time::Duration;
+use storage::route_info::BrokerKey;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
@@ -71,6 +72,13 @@ async fn a_node_that_was_away_for_long_answers_nothing_from_before() {
     }
     assert_eq!(client.route("old_t0").await, Err(17));
     becomes(&back, Ready::Yes).await;
+    // The snapshot told of it and no entry did. Should this node come to lead, it must be able to see it die.
+    let key = BrokerKey { cluster: new.cluster.as_str().into(), address: new.address.as_str().into() };
+    let begun = Instant::now();
+    while back.running.liveness.silence_ms(&key).is_none() {
+        assert!(begun.elapsed() < PATIENCE, "the broker is in the table and has no deadline");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     for node in nodes.into_iter().chain([back]) {
         node.stop().await;
     }

@@ -96,6 +96,11 @@ struct HistoryQuery {
 }
 
 async fn history(State(running): State<Running>, Query(query): Query<HistoryQuery>) -> Response {
+    // A table that is behind would say that it knows nothing.
+    let readiness = Readiness::of(&running);
+    if !readiness.ready {
+        return (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", readiness.reason)).into_response();
+    }
     let limit = query.limit.unwrap_or(HISTORY_LIMIT);
     Json(HistoryView::new(&running.node.table(), &query.about, limit)).into_response()
 }

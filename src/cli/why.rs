@@ -5,6 +5,9 @@ use crate::admin::history::HistoryView;
 use hyper::Method;
 use std::time::{Duration, UNIX_EPOCH};
 
+/// What comes from another machine's clock need not be a time that can be written.
+const YEAR_10000_UNIX_MS: u64 = 253_402_300_800_000;
+
 /// Flags of `why`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -60,7 +63,11 @@ fn print(view: &HistoryView) -> Result<(), Failure> {
     Ok(())
 }
 
+/// UTC; from the year 10000 on the bare number.
 fn time(unix_ms: u64) -> String {
+    if unix_ms >= YEAR_10000_UNIX_MS {
+        return format!("{unix_ms} ms");
+    }
     humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(unix_ms)).to_string()
 }
 
@@ -91,5 +98,7 @@ mod tests {
     #[test]
     fn times_are_utc() {
         assert_eq!(time(1_700_000_000_123), "2023-11-14T22:13:20.123Z");
+        assert_eq!(time(YEAR_10000_UNIX_MS - 1), "9999-12-31T23:59:59.999Z");
+        assert_eq!(time(u64::MAX), format!("{} ms", u64::MAX));
     }
 }

@@ -50,6 +50,8 @@ pub(super) struct Wakes {
 #[derive(Debug)]
 pub(super) struct Core {
     pub(super) node_id: NodeId,
+    /// Whether this node is known to be a learner.
+    learner: bool,
     pub(super) process: u64,
     pub(super) clock: RunningClock,
     pub(super) sessions: Sessions,
@@ -81,6 +83,7 @@ impl Core {
     pub(super) fn new(options: &LivenessOptions, process: u64, now: Instant) -> Self {
         Self {
             node_id: options.node_id,
+            learner: false,
             process,
             clock: RunningClock::new(now),
             sessions: Sessions::default(),
@@ -106,6 +109,10 @@ impl Core {
     /// The members, `(id, votes)`, this node among them when it is one.
     pub(super) fn members(&mut self, now: Instant, members: &[(NodeId, bool)]) {
         let now = self.clock.advance(now);
+        self.learner = members.contains(&(self.node_id, false));
+        if self.learner {
+            self.guard.forget();
+        }
         let receives = |node: &NodeId| *node != self.node_id && members.contains(&(*node, true));
         self.streams.retain(|node, _| receives(node));
         for (node, _) in members.iter().filter(|(node, _)| receives(node)) {
@@ -239,7 +246,10 @@ impl Core {
         self.followed = self.followed.max(index);
         self.counters.expired += expired as u64;
         self.counters.disconnected += disconnected as u64;
-        self.guard.applied(now, expired + disconnected, self.ledger.len());
+        // A learner hears few of the brokers, so it could not tell when protection ends.
+        if !self.learner {
+            self.guard.applied(now, expired + disconnected, self.ledger.len());
+        }
         self.removals.applied(index);
     }
 

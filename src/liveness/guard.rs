@@ -117,6 +117,12 @@ impl Guard {
         }
     }
 
+    /// This node has no say: it protects nobody, and remembers nothing.
+    pub(super) fn forget(&mut self) {
+        self.since = None;
+        self.applied.clear();
+    }
+
     /// Until when a held broker is kept at most.
     pub(super) fn kept_until(&self, candidate: &Candidate) -> Running {
         candidate.due + self.hold

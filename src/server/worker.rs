@@ -79,9 +79,7 @@ impl Lanes {
             }
         }
     }
-}
 
-impl Lanes {
     /// When the next of those that wait for their turn must be refused. All are given the same time, so the first one.
     fn next_late(&self) -> Option<Instant> {
         self.in_order.iter().skip(1).find_map(|waiting| waiting.begin_by)

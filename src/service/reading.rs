@@ -27,6 +27,14 @@ pub(crate) struct Told {
     blocks: Blocks,
 }
 
+impl Told {
+    /// Whether anything may be passed over, with this table.
+    pub(super) fn is_of_use(&self, table: &RouteInfo) -> bool {
+        !table.settings().delete_topic_with_broker_registration
+            && table.topics_changed_since(&self.broker, self.version).is_some()
+    }
+}
+
 /// A registration that was read.
 #[derive(Debug)]
 pub(super) struct Reading {
@@ -50,10 +58,7 @@ impl Reading {
         told: Option<Arc<Told>>,
         table: &RouteInfo,
     ) -> Result<Self, Reply> {
-        let told = told.filter(|told| {
-            !table.settings().delete_topic_with_broker_registration
-                && table.topics_changed_since(&told.broker, told.version).is_some()
-        });
+        let told = told.filter(|told| told.is_of_use(table));
         let part = parse_part(command, told.as_ref().map(|told| &told.blocks))?;
         Ok(Self { part, told })
     }

@@ -286,10 +286,16 @@ impl Edge {
 
     /// Reads it, but for what is known of it.
     async fn read(&self) -> Result<Reading, Reply> {
-        let told = self.service.prints.told(&self.key);
         let (command, table) = (Arc::clone(&self.command), self.service.table());
+        // What cannot be used must not count as known: the whole body is read then.
+        let told = self.service.prints.told(&self.key);
+        let told = told.filter(|told| !self.is_compressed() && told.is_of_use(&table));
         let beside = told.is_none() || self.command.body.len() >= HUGE_BODY_BYTES;
         self.compute(beside, move || Reading::new(&command, told, &table)).await?
+    }
+
+    fn is_compressed(&self) -> bool {
+        self.command.field("compressed").is_some_and(|text| text.eq_ignore_ascii_case("true"))
     }
 
     async fn read_whole(&self) -> Result<Reading, Reply> {
@@ -319,9 +325,7 @@ impl Edge {
         beside: bool,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Reply> {
-        let compressed =
-            self.command.field("compressed").is_some_and(|text| text.eq_ignore_ascii_case("true"));
-        let large = if compressed { LARGE_COMPRESSED_BYTES } else { LARGE_BODY_BYTES };
+        let large = if self.is_compressed() { LARGE_COMPRESSED_BYTES } else { LARGE_BODY_BYTES };
         if !beside || self.command.body.len() < large {
             return Ok(work());
         }

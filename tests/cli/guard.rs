@@ -1,8 +1,7 @@
 //! The mass eviction guard: what it keeps, what it says, and how it is switched off.
 
 use crate::process::{Node, Play, all_ready, brokers, cluster, cluster_with, get, leader, removed, run};
-use crate::process::{PATIENCE, stdout_of, until};
-use std::time::Instant;
+use crate::process::{stdout_of, until};
 
 const BROKERS: usize = 10;
 /// Above the share of 60 %.
@@ -18,14 +17,7 @@ fn play(nodes: &[Node], first: &str, brokers: usize) -> Play {
 /// Waits until all nodes have that many brokers.
 fn until_there_are(nodes: &[Node], count: usize) {
     for node in nodes {
-        let begun = Instant::now();
-        loop {
-            let there = brokers(&node.at());
-            if there.len() == count {
-                break;
-            }
-            assert!(begun.elapsed() < PATIENCE, "{count} brokers wanted at node {}: {there:?}", node.at());
-        }
+        until(&format!("{count} brokers at node {}", node.at()), || brokers(&node.at()).len() == count);
     }
 }
 
@@ -68,8 +60,8 @@ fn most_of_many_go_and_the_rest_is_kept_through_restarts_until_they_are_back() {
     until_there_are(&nodes, BROKERS);
     drop(all);
     until_there_are(&nodes, KEPT);
-    let led = leader(&nodes);
-    assert!(nodes[led].has_logged("most brokers are gone at once"));
+    // Who led then need not lead now.
+    assert!(nodes.iter().any(|node| node.has_logged("most brokers are gone at once")));
     // A single one goes meanwhile, as ever.
     let_another_pass(&nodes, KEPT);
     for node in &nodes {

@@ -126,7 +126,7 @@ async fn removed_nodes_answer_nothing_also_when_they_were_away() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_without_its_quorum_is_alive_and_after_the_staleness_that_was_set_not_ready() {
     let mut nodes = nodes::cluster_with(3, |config| {
-        config.service.readiness.staleness_max = Some(Duration::from_secs(2));
+        config.service.readiness.staleness_max = Some(Duration::from_secs(5));
     })
     .await;
     let mut client = Client::connect(nodes[0].address()).await;

@@ -420,6 +420,32 @@ fn a_node_that_has_not_yet_applied_its_log_does_not_take_the_guard_for_idle() {
     assert!(!protects(&mut core, now), "there is really nobody");
 }
 
+/// It hears few of the brokers: it could not tell when the protection ends, and must not tell voters that it lasts.
+#[test]
+fn a_learner_protects_nobody() {
+    for (learner, protects) in [(false, true), (true, false)] {
+        let start = Instant::now();
+        let mut core = Core::new(&LivenessOptions::new(1), 1, start);
+        core.members(start, &[(1, !learner), (2, true)]);
+        let live = Live {
+            broker: "b".into(),
+            id: 0,
+            data_version: DataVersion::default(),
+            timeout_ms: 120_000,
+            ha_address: None,
+            incarnation: Position { index: 1, number: 0 },
+        };
+        let keys: Vec<_> = (0..4)
+            .map(|n| BrokerKey { cluster: "c".into(), address: format!("10.0.0.{n}:10911").into() })
+            .collect();
+        core.follow_all(start, keys.iter().map(|key| (key, &live)));
+        core.followed(start, 2, 6, 0);
+        assert_eq!(core.protected_for(start).is_some(), protects, "learner: {learner}");
+        core.members(start, &[(1, false), (2, true)]);
+        assert_eq!(core.protected_for(start), None, "a voter that became a learner");
+    }
+}
+
 /// The removal of a broker, its registration and its heartbeat, in all orders, while nothing commits until all three
 /// are under way. In the end the broker is there, whatever came first.
 #[test]

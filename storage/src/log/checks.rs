@@ -126,7 +126,7 @@ fn seal_segment(bytes: &mut [u8], number: u64) {
         header[48..56].copy_from_slice(&xxh3_64_with_seed(payload, seed).to_le_bytes());
         let checksum = xxh3_64_with_seed(&header[..56], seed);
         header[56..].copy_from_slice(&checksum.to_le_bytes());
-        seed = seed.wrapping_add((HEADER_BYTES + padded) as u64);
+        seed = seed.wrapping_add(HEADER_BYTES.saturating_add(padded) as u64);
     }
 }
 

@@ -75,7 +75,8 @@ impl Core {
         (leader == self.id() || heard()).then_some(leader)
     }
 
-    fn lately(&self) -> Duration {
+    /// A leader that was not heard for this long is none.
+    pub(crate) fn lately(&self) -> Duration {
         Duration::from_millis(2 * self.context.options.timing.election_max_ms)
     }
 
@@ -154,13 +155,6 @@ impl Core {
             return Some(Duration::ZERO);
         }
         self.since_heard()
-    }
-
-    /// The leader as an operator means it: heard lately, by its majority or, if it is this node, with its majority.
-    pub(crate) fn leader_with_majority(&self) -> Option<NodeId> {
-        let since = self.since_leader();
-        self.leader_to_ask()
-            .filter(|leader| *leader != self.id() || since.is_some_and(|since| since < self.lately()))
     }
 
     /// Whether Raft has anything on disk: a log, a vote, a snapshot.

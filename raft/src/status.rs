@@ -22,16 +22,17 @@ impl Core {
             metrics.local_committed.as_ref().map(log_id)
         };
         let snapshot = self.snapshots.latest();
-        let leader = self.leader_with_majority();
-        let held = self.leadership();
+        let (since_leader, held) = (self.since_leader(), self.leadership());
+        // As an operator means it: heard lately, with its majority.
+        let leader = held.leader.filter(|_| since_leader.is_some_and(|since| since < self.lately()));
+        let members = self.member_statuses();
         Status {
             node_id: self.id(),
             cluster_id: self.context.directory.cluster_id(),
             directory_id: self.context.directory_id,
             standing: self.standing(),
             leadership: Leadership { leader, leading: held.leading && leader == Some(self.id()), ..held },
-            since_leader: self.since_leader(),
-            members: self.member_statuses(),
+            since_leader,
             last: log.last,
             committed,
             applied: self.published.applied(),
@@ -43,19 +44,19 @@ impl Core {
                 let diverged = self.diverged.lock().unwrap_or_else(PoisonError::into_inner);
                 diverged.iter().copied().collect()
             },
-            notice: self.notice(),
+            notice: self.notice(since_leader, &members),
+            members,
         }
     }
 
     /// What an operator should know, the loss of the leader among it.
-    fn notice(&self) -> String {
+    fn notice(&self, since_leader: Option<Duration>, members: &[MemberStatus]) -> String {
         let mut text = self.context.notices.text();
         let patience =
             Duration::from_millis(PATIENCE_ELECTIONS * self.context.options.timing.election_max_ms);
-        if let Some(since) = self.since_leader().filter(|since| *since > patience) {
-            let unreached: Vec<String> = self
-                .member_statuses()
-                .into_iter()
+        if let Some(since) = since_leader.filter(|since| *since > patience) {
+            let unreached: Vec<String> = members
+                .iter()
                 .filter(|status| status.voter && !status.reachable)
                 .map(|status| format!("node {} ({})", status.member.id, status.member.address))
                 .collect();

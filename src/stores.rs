@@ -181,15 +181,15 @@ struct NodeDirectory {
 
 impl raft::Directory for NodeDirectory {
     fn cluster_id(&self) -> Option<u128> {
-        self.marker.get().cluster_id
+        self.marker.cluster_id()
     }
 
     fn save_cluster_id(&self, cluster_id: u128) -> io::Result<()> {
-        self.marker.set_cluster_id(cluster_id)
+        self.marker.save_cluster_id(cluster_id)
     }
 
     fn cut(&self) -> Option<Cut> {
-        self.marker.get().cut
+        self.marker.cut()
     }
 
     fn forget_cut(&self) -> io::Result<()> {

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::time::Duration;
 use storage::disk::SpaceLevel;
 use storage::log::Cut;
+use storage::marker::MarkerFile;
 use storage::outcome::Event;
 use storage::{Command, LogId, Outcome, Position};
 
@@ -109,6 +110,25 @@ pub trait Directory: Send + Sync + 'static {
     /// no entries. Asked often: answer from memory.
     fn space(&self) -> SpaceLevel {
         SpaceLevel::Ok
+    }
+}
+
+/// The marker knows all but the room.
+impl Directory for MarkerFile {
+    fn cluster_id(&self) -> Option<u128> {
+        self.get().cluster_id
+    }
+
+    fn save_cluster_id(&self, cluster_id: u128) -> io::Result<()> {
+        self.set_cluster_id(cluster_id)
+    }
+
+    fn cut(&self) -> Option<Cut> {
+        self.get().cut
+    }
+
+    fn forget_cut(&self) -> io::Result<()> {
+        MarkerFile::forget_cut(self)
     }
 }
 

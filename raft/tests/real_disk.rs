@@ -8,7 +8,6 @@ use bytes::Bytes;
 use common::{eventually, free_address, in_secs, put, quick};
 use raft::{Directory, Member, Node, NodeId, Options, Parts, PeerMessages, SnapshotPolicy, TcpPeers};
 use std::future::Future;
-use std::io;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,25 +15,14 @@ use std::time::Duration;
 use storage::directory;
 use storage::files::SystemFiles;
 use storage::log::LogOptions;
-use storage::marker::MarkerFile;
 use storage::runtime::SystemRuntime;
 use storage::snapshots::SledSnapshots;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-struct Marker(Arc<MarkerFile>);
+struct Echo;
 
-impl Directory for Marker {
-    fn cluster_id(&self) -> Option<u128> {
-        self.0.get().cluster_id
-    }
-
-    fn save_cluster_id(&self, cluster_id: u128) -> io::Result<()> {
-        self.0.set_cluster_id(cluster_id)
-    }
-}
-
-impl PeerMessages for Marker {
+impl PeerMessages for Echo {
     fn handle(&self, _: NodeId, message: Bytes) -> Pin<Box<dyn Future<Output = Bytes> + Send + '_>> {
         Box::pin(async { message })
     }
@@ -71,8 +59,8 @@ async fn open(path: &Path, options: &Options) -> (Node, Runtime) {
             runtime: Arc::new(SystemRuntime),
             network: Arc::new(TcpPeers::new(listener)),
             directory_id: opened.directory.id(),
-            directory: Arc::new(Marker(Arc::clone(opened.directory.marker()))),
-            messages: Arc::new(Marker(Arc::clone(opened.directory.marker()))),
+            directory: Arc::clone(opened.directory.marker()) as Arc<dyn Directory>,
+            messages: Arc::new(Echo),
         };
         Node::open(options, parts).await.unwrap()
     });

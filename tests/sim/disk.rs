@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use storage::directory::Directory;
 use storage::files::MemoryFiles;
-use storage::log::{Cut, Done, Entry, FileLog, Log, LogOptions, LogState, Payload, WriterMode};
+use storage::log::{Done, Entry, FileLog, Log, LogOptions, LogState, Payload, WriterMode};
 use storage::marker::MarkerFile;
 use storage::runtime::Runtime;
 use storage::snapshots::MemorySnapshots;
@@ -33,7 +33,7 @@ pub(crate) struct Disk {
 /// What a process has open.
 pub(crate) struct OpenDisk {
     pub(crate) log: Arc<SimLog>,
-    pub(crate) directory: Arc<SimDirectory>,
+    pub(crate) directory: Arc<MarkerFile>,
     pub(crate) directory_id: u128,
 }
 
@@ -49,35 +49,12 @@ impl Disk {
         let files = Arc::new(self.files.clone());
         let opened = Directory::open(Path::new(DIRECTORY), node, files, runtime, options)
             .map_err(|error| format!("node {node} cannot open its directory: {error}"))?;
-        let directory = SimDirectory { marker: Arc::clone(opened.directory.marker()) };
         let log = SimLog { inner: opened.log, asked: Notify::new(), node, record: Arc::clone(record) };
         Ok(OpenDisk {
             directory_id: opened.directory.id(),
             log: Arc::new(log),
-            directory: Arc::new(directory),
+            directory: Arc::clone(opened.directory.marker()),
         })
-    }
-}
-
-pub(crate) struct SimDirectory {
-    marker: Arc<MarkerFile>,
-}
-
-impl raft::Directory for SimDirectory {
-    fn cluster_id(&self) -> Option<u128> {
-        self.marker.get().cluster_id
-    }
-
-    fn save_cluster_id(&self, cluster_id: u128) -> io::Result<()> {
-        self.marker.set_cluster_id(cluster_id)
-    }
-
-    fn cut(&self) -> Option<Cut> {
-        self.marker.get().cut
-    }
-
-    fn forget_cut(&self) -> io::Result<()> {
-        self.marker.forget_cut()
     }
 }
 

@@ -6,28 +6,34 @@ use futures_util::FutureExt;
 const SECRET: &[u8] = b"secret";
 const NONCE: Nonce = [9; 4];
 
-fn facts() -> Facts {
+pub(super) fn facts(node_id: u64) -> Facts {
     Facts {
         cluster_id: Some(7),
-        node_id: 1,
-        directory_id: 100,
+        node_id,
+        directory_id: u128::from(node_id) * 100,
         capabilities: CAPABILITIES,
-        vote: None,
-        last: None,
-        members_at: None,
+        vote: Some(Vote { term: 2, node: 1, committed: true }),
+        last: Some(LogId { term: 2, index: 9 }),
+        members_at: Some(LogId { term: 1, index: 0 }),
         log_was_cut: false,
     }
 }
 
-fn caller() -> Caller<'static> {
+pub(super) fn caller(secret: &[u8]) -> Caller<'_> {
     Caller {
-        secret: SECRET,
+        secret,
         lane: Lane::Append,
         target: 2,
         target_directory: Some(200),
-        facts: facts(),
-        nonce: NONCE,
+        facts: facts(1),
+        nonce: [1, 2, 3, 4],
     }
+}
+
+/// What [`caller`] says, on a lane.
+pub(super) fn hello(lane: Lane) -> Hello {
+    let Caller { target, target_directory, facts, nonce, .. } = caller(SECRET);
+    Hello { protocol: PROTOCOL, lane, target, target_directory, facts, nonce }
 }
 
 /// Who does not know the secret is not let in, whatever they say, and is told nothing but the challenge.
@@ -41,7 +47,7 @@ pub(crate) fn strangers(bytes: &[u8]) {
     assert_eq!(encode("challenge", &challenge).ok().as_deref(), said.get(4..));
 
     let mut stream = tokio::io::join(bytes, tokio::io::sink());
-    let called = call(&mut stream, caller()).now_or_never();
+    let called = call(&mut stream, caller(SECRET)).now_or_never();
     assert!(matches!(called, Some(Err(HandshakeError::Broken(_) | HandshakeError::Secret))));
 }
 
@@ -49,19 +55,11 @@ pub(crate) fn strangers(bytes: &[u8]) {
 pub(crate) fn parts(bytes: &[u8]) {
     let challenge = Challenge { magic: MAGIC, protocol: PROTOCOL, nonce: NONCE };
     let Ok(challenge) = encode("challenge", &challenge) else { return };
-    let hello = Hello {
-        protocol: PROTOCOL,
-        lane: Lane::Append,
-        target: 2,
-        target_directory: Some(200),
-        facts: facts(),
-        nonce: NONCE,
-    };
-    let Ok(expected_hello) = encode("hello", &hello) else { return };
+    let Ok(expected_hello) = encode("hello", &hello(Lane::Append)) else { return };
     let proof = prove(SECRET, "client", &challenge, &[bytes]).finalize().into_bytes();
     let said = sized(&[bytes, proof.as_slice()].concat());
     let mut stream = tokio::io::join(&*said, tokio::io::sink());
-    let answered = answer(&mut stream, SECRET, NONCE, |_| (facts(), None)).now_or_never();
+    let answered = answer(&mut stream, SECRET, NONCE, |_| (facts(2), None)).now_or_never();
     match answered {
         Some(Ok(hello)) => {
             let again = encode("hello", &hello).and_then(|bytes| decode::<Hello>("hello", &bytes));
@@ -74,7 +72,7 @@ pub(crate) fn parts(bytes: &[u8]) {
     let proof = prove(SECRET, "server", &challenge, &[&expected_hello, bytes]).finalize().into_bytes();
     let said = [sized(&challenge), sized(&[bytes, proof.as_slice()].concat())].concat();
     let mut stream = tokio::io::join(&*said, tokio::io::sink());
-    let called = call(&mut stream, caller()).now_or_never();
+    let called = call(&mut stream, caller(SECRET)).now_or_never();
     assert!(!matches!(called, None | Some(Err(HandshakeError::Secret))), "{called:?}");
 }
 

@@ -1,28 +1,5 @@
+use super::checks::{caller, facts, hello};
 use super::*;
-
-fn facts(node_id: u64) -> Facts {
-    Facts {
-        cluster_id: Some(7),
-        node_id,
-        directory_id: u128::from(node_id) * 100,
-        capabilities: CAPABILITIES,
-        vote: Some(Vote { term: 2, node: 1, committed: true }),
-        last: Some(LogId { term: 2, index: 9 }),
-        members_at: Some(LogId { term: 1, index: 0 }),
-        log_was_cut: false,
-    }
-}
-
-fn caller(secret: &[u8]) -> Caller<'_> {
-    Caller {
-        secret,
-        lane: Lane::Append,
-        target: 2,
-        target_directory: Some(200),
-        facts: facts(1),
-        nonce: [1, 2, 3, 4],
-    }
-}
 
 #[tokio::test]
 async fn both_learn_who_the_other_is() {
@@ -65,16 +42,8 @@ async fn a_refusal_arrives() {
 fn bytes_of_the_handshake_stay_what_they_are() {
     let challenge = Challenge { magic: MAGIC, protocol: PROTOCOL, nonce: [1, 2, 3, 4] };
     assert_eq!(encode("challenge", &challenge).unwrap(), [1, 82, 78, 83, 80, 1, 1, 2, 3, 4]);
-    let hello = Hello {
-        protocol: PROTOCOL,
-        lane: Lane::Message(3),
-        target: 2,
-        target_directory: Some(200),
-        facts: facts(1),
-        nonce: [1, 2, 3, 4],
-    };
     assert_eq!(
-        encode("hello", &hello).unwrap(),
+        encode("hello", &hello(Lane::Message(3))).unwrap(),
         [1, 1, 4, 3, 2, 1, 200, 1, 7, 1, 100, 0, 1, 2, 1, 1, 1, 2, 9, 1, 1, 0, 0, 1, 2, 3, 4]
     );
     let welcome = Welcome { facts: facts(2), refused: Some(Refusal::OtherCluster(5)) };
@@ -88,19 +57,11 @@ fn bytes_of_the_handshake_stay_what_they_are() {
 
 /// One of each part.
 pub(crate) fn samples() -> Vec<Vec<u8>> {
-    let hello = Hello {
-        protocol: PROTOCOL,
-        lane: Lane::Message(3),
-        target: 2,
-        target_directory: Some(200),
-        facts: facts(1),
-        nonce: [1, 2, 3, 4],
-    };
     let refused = Welcome { facts: facts(2), refused: Some(Refusal::OtherCluster(5)) };
     let welcome = Welcome { facts: facts(2), refused: None };
     let challenge = Challenge { magic: MAGIC, protocol: PROTOCOL, nonce: [1, 2, 3, 4] };
     let samples = [
-        encode("hello", &hello),
+        encode("hello", &hello(Lane::Message(3))),
         encode("welcome", &refused),
         encode("welcome", &welcome),
         encode("challenge", &challenge),

@@ -45,8 +45,7 @@ impl RouteInfo {
         }
         if plan.leaves_group_alone() {
             let put = plan.put.iter().map(|(topic, _)| (*topic).clone());
-            let topics = put.chain(plan.absent.iter().cloned()).collect();
-            self.note_step(&r.broker, version_before, at, topics);
+            self.note_step(&r.broker, version_before, at, put.chain(plan.absent.iter().cloned()));
         }
         Outcome::Done { changed: true }
     }

@@ -45,8 +45,15 @@ impl Steps {
 
 impl RouteInfo {
     /// A registration took a broker name from one version to the next and touched these topics only.
-    pub(super) fn note_step(&mut self, broker: &Name, from: Position, to: Position, topics: Arc<[Name]>) {
-        let step = Step { from, to, topics };
+    pub(super) fn note_step(
+        &mut self,
+        broker: &Name,
+        from: Position,
+        to: Position,
+        topics: impl Iterator<Item = Name>,
+    ) {
+        // One more than there is room for is as good as all.
+        let step = Step { from, to, topics: topics.take(NAMES_MAX + 1).collect() };
         match self.steps.get_mut(broker) {
             Some(steps) => *steps = steps.and(step),
             None => {

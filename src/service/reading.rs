@@ -53,12 +53,7 @@ pub(super) struct Look {
 
 impl Reading {
     /// Reads a registration, but for what of it is known.
-    pub(super) fn new(
-        command: &RemotingCommand,
-        told: Option<Arc<Told>>,
-        table: &RouteInfo,
-    ) -> Result<Self, Reply> {
-        let told = told.filter(|told| told.is_of_use(table));
+    pub(super) fn new(command: &RemotingCommand, told: Option<Arc<Told>>) -> Result<Self, Reply> {
         let part = parse_part(command, told.as_ref().map(|told| &told.blocks))?;
         Ok(Self { part, told })
     }

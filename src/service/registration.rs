@@ -22,7 +22,7 @@ use super::{Progress, Service, Session, with_revision};
 use crate::events::what_is_claimed;
 use crate::handlers::{After, answer, broker};
 use crate::liveness::{Heard, Known};
-use crate::protocol::registration::{check_crc, registration_fingerprint};
+use crate::protocol::registration::{check_crc, is_compressed, registration_fingerprint};
 use crate::protocol::{ReadOptions, Reply};
 use crate::wire::RemotingCommand;
 use std::sync::Arc;
@@ -289,18 +289,14 @@ impl Edge {
         let (command, table) = (Arc::clone(&self.command), self.service.table());
         // What cannot be used must not count as known: the whole body is read then.
         let told = self.service.prints.told(&self.key);
-        let told = told.filter(|told| !self.is_compressed() && told.is_of_use(&table));
+        let told = told.filter(|told| !is_compressed(&self.command) && told.is_of_use(&table));
         let beside = told.is_none() || self.command.body.len() >= HUGE_BODY_BYTES;
-        self.compute(beside, move || Reading::new(&command, told, &table)).await?
-    }
-
-    fn is_compressed(&self) -> bool {
-        self.command.field("compressed").is_some_and(|text| text.eq_ignore_ascii_case("true"))
+        self.compute(beside, move || Reading::new(&command, told)).await?
     }
 
     async fn read_whole(&self) -> Result<Reading, Reply> {
-        let (command, table) = (Arc::clone(&self.command), self.service.table());
-        self.compute(true, move || Reading::new(&command, None, &table)).await?
+        let command = Arc::clone(&self.command);
+        self.compute(true, move || Reading::new(&command, None)).await?
     }
 
     /// What it would do to the table. What changes nothing is remembered. Reads it whole if it must.
@@ -325,7 +321,7 @@ impl Edge {
         beside: bool,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Reply> {
-        let large = if self.is_compressed() { LARGE_COMPRESSED_BYTES } else { LARGE_BODY_BYTES };
+        let large = if is_compressed(&self.command) { LARGE_COMPRESSED_BYTES } else { LARGE_BODY_BYTES };
         if !beside || self.command.body.len() < large {
             return Ok(work());
         }

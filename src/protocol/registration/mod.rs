@@ -167,6 +167,11 @@ fn required<'a>(command: &'a RemotingCommand, key: &str) -> Result<&'a str, Repl
     text.ok_or_else(|| Reply::error(remarks::missing_field(key)))
 }
 
+/// Whether the header says that the body is compressed.
+pub(crate) fn is_compressed(command: &RemotingCommand) -> bool {
+    command.field("compressed").is_some_and(is_true)
+}
+
 fn is_true(text: &str) -> bool {
     text.eq_ignore_ascii_case("true")
 }
@@ -180,7 +185,7 @@ fn parse_body(command: &RemotingCommand, known: Option<&Blocks>) -> Result<Body,
     if !wrapped {
         return plain::parse_table(&command.body);
     }
-    if command.field("compressed").is_some_and(is_true) {
+    if is_compressed(command) {
         return compressed::parse(&command.body, command.version >= STATIC_TOPICS_SINCE);
     }
     plain::parse_wrapper(&command.body, known)

@@ -128,7 +128,8 @@ impl Run {
         }
         let whole = parse_registration(&command).unwrap();
         let old = self.history.iter().rev().nth(telling.lag).cloned().unwrap_or_default();
-        let reading = Reading::new(&command, self.told.get(&key).cloned(), &old).unwrap();
+        let told = self.told.get(&key).filter(|told| told.is_of_use(&old)).cloned();
+        let reading = Reading::new(&command, told).unwrap();
         self.passed += usize::from(!reading.is_whole());
         let (table, expected) = (self.table(), self.table().check_registration(&whole));
         let reading = match reading.look(&table) {
@@ -137,7 +138,7 @@ impl Run {
                 self.remember(key, look.told);
                 reading
             }
-            None => Reading::new(&command, None, &table).unwrap(),
+            None => Reading::new(&command, None).unwrap(),
         };
         if let RegistrationCheck::Differs(difference) = expected {
             let position = self.apply(Change::RegisterBroker(difference));

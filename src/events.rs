@@ -48,12 +48,7 @@ pub(crate) async fn log_all(node: Node, counters: Arc<ConflictCounters>) {
             Ok(entry) if entry.replay => {}
             Ok(entry) => {
                 let leading = leadership.borrow().leading;
-                for event in &entry.events {
-                    if let Event::Conflict { kind, .. } = event {
-                        counters.count(*kind);
-                    }
-                }
-                log_entry(&entry, leading, &conflicts);
+                log_entry(&entry, leading, &conflicts, &counters);
             }
             Err(RecvError::Lagged(missed)) => {
                 tracing::debug!(missed, "too much happened at once to log each entry");
@@ -63,7 +58,7 @@ pub(crate) async fn log_all(node: Node, counters: Arc<ConflictCounters>) {
     }
 }
 
-fn log_entry(entry: &AppliedEntry, leading: bool, conflicts: &WarnLimit) {
+fn log_entry(entry: &AppliedEntry, leading: bool, conflicts: &WarnLimit, counters: &ConflictCounters) {
     let revision = entry.id.index;
     let mut topic_lines = 0;
     for event in &entry.events {
@@ -74,7 +69,10 @@ fn log_entry(entry: &AppliedEntry, leading: bool, conflicts: &WarnLimit) {
                     log_topic(revision, event, leading);
                 }
             }
-            Event::Conflict { .. } => log_conflict(revision, event, leading, conflicts),
+            Event::Conflict { kind, .. } => {
+                counters.count(*kind);
+                log_conflict(revision, event, leading, conflicts);
+            }
             _ => log_other(revision, event, leading),
         }
     }

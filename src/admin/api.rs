@@ -190,7 +190,7 @@ fn not_ready_because(status: &Status) -> String {
 impl StatusView {
     /// Puts together what the parts of a node say.
     #[must_use]
-    pub fn new(status: &Status, readiness: &Readiness, table: &RouteInfo) -> Self {
+    pub fn new(status: &Status, readiness: &Readiness, guard: GuardStatus, table: &RouteInfo) -> Self {
         let index = |id: Option<storage::LogId>| id.map(|id| id.index);
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -214,23 +214,31 @@ impl StatusView {
             counts: CountsView::new(table),
             state_hash: None,
             members: status.members.iter().map(MemberView::new).collect(),
-            notice: status.notice.clone(),
+            notice: notice(&status.notice, guard),
         }
     }
 }
 
-/// What an operator should know of the mass eviction guard; empty when it keeps nobody.
-#[must_use]
-pub fn guard_notice(guard: GuardStatus) -> String {
-    match guard.protected_for {
-        Some(time) if guard.held > 0 => format!(
+/// What consensus says, and what an operator should know of the mass eviction guard while it keeps somebody.
+fn notice(of_consensus: &str, guard: GuardStatus) -> String {
+    let of_guard = guard.protected_for.filter(|_| guard.held > 0).map(|time| {
+        format!(
             "the mass eviction guard has kept {} brokers, which seem to be gone, for {} s now: is the network between \
              them and all nodes down? massEvictionGuard=false lets them go",
             guard.held,
             time.as_secs()
-        ),
-        _ => String::new(),
+        )
+    });
+    match of_guard {
+        Some(of_guard) if of_consensus.is_empty() => of_guard,
+        Some(of_guard) => format!("{of_consensus}; {of_guard}"),
+        None => of_consensus.to_owned(),
     }
+}
+
+/// A time in seconds with tenths, for people.
+pub(crate) fn seconds(ms: u64) -> String {
+    format!("{}.{} s", ms / 1000, ms % 1000 / 100)
 }
 
 fn role(status: &Status) -> &'static str {

@@ -1,5 +1,6 @@
 //! `GET /api/v1/history`: what happened to a topic or a broker, out of the tables' bounded history.
 
+use super::api::seconds;
 use crate::events::what_is_claimed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -55,16 +56,15 @@ impl HistoryView {
     #[must_use]
     pub fn new(table: &RouteInfo, about: &str, limit: usize) -> Self {
         let subject = Subject::new(table, about);
-        let mut records: Vec<RecordView> =
-            table.audit().filter(|record| subject.concerns(&record.event)).map(RecordView::new).collect();
+        let records: Vec<&AuditRecord> =
+            table.audit().filter(|record| subject.concerns(&record.event)).collect();
         let left_out = records.len().saturating_sub(limit);
-        records.drain(..left_out);
         let now = now(table, about);
         Self {
             about: about.to_owned(),
             known: now.is_some(),
             now: now.unwrap_or_else(|| format!("{about} is neither a topic nor a broker in the table")),
-            records,
+            records: records.into_iter().skip(left_out).filter_map(RecordView::new).collect(),
             left_out,
             since_unix_ms: table.audit().next().map(|record| record.origin.unix_ms),
         }
@@ -72,18 +72,19 @@ impl HistoryView {
 }
 
 impl RecordView {
-    fn new(record: &AuditRecord) -> Self {
+    fn new(record: &AuditRecord) -> Option<Self> {
         let (topic, broker) = names(&record.event);
-        Self {
+        let (kind, what) = told(&record.event)?;
+        Some(Self {
             unix_ms: record.origin.unix_ms,
             revision: record.at.index,
             node: record.origin.node,
             peer: record.origin.peer.to_string(),
-            kind: kind(&record.event).to_owned(),
+            kind: kind.to_owned(),
             broker: broker.map(ToString::to_string),
             topic: topic.map(ToString::to_string),
-            what: sentence(&record.event),
-        }
+            what,
+        })
     }
 }
 
@@ -168,74 +169,54 @@ fn names(event: &Event) -> (Option<&Name>, Option<&Name>) {
     }
 }
 
-fn kind(event: &Event) -> &'static str {
-    match event {
-        Event::BrokerRegistered { .. } => "brokerRegistered",
-        Event::BrokerRemoved { .. } => "brokerRemoved",
-        Event::NameGone { .. } => "brokerNameGone",
-        Event::ClusterGone { .. } => "clusterGone",
-        Event::TopicNew { .. } => "topicNew",
-        Event::TopicChanged { .. } => "topicChanged",
-        Event::TopicGone { .. } => "topicGone",
-        Event::PermissionChanged { .. } => "permissionChanged",
-        Event::MinBrokerIdChanged { .. } => "minBrokerIdChanged",
-        Event::Conflict { .. } => "conflict",
-        Event::KvChanged { .. } => "kvChanged",
-        Event::SettingsChanged { .. } => "settingsChanged",
-    }
-}
-
-fn sentence(event: &Event) -> String {
-    match event {
+/// The kind of an event and what happened, in a sentence; `None` for those that are about neither topics nor brokers.
+fn told(event: &Event) -> Option<(&'static str, String)> {
+    Some(match event {
         Event::BrokerRegistered { cluster, broker, id, address, .. } => {
-            format!("{broker} id {id} at {address} registered in cluster {cluster}")
+            ("brokerRegistered", format!("{broker} id {id} at {address} registered in cluster {cluster}"))
         }
         Event::BrokerRemoved { broker, id, address, cause, .. } => {
-            format!("{broker} id {id} at {address} removed: {}", reason(*cause))
+            ("brokerRemoved", format!("{broker} id {id} at {address} removed: {}", reason(*cause)))
         }
-        Event::NameGone { cluster, broker } => {
-            format!("{broker} has no process left in cluster {cluster}; its topics went with it")
-        }
-        Event::ClusterGone { cluster } => format!("cluster {cluster} has no broker left"),
+        Event::NameGone { cluster, broker } => (
+            "brokerNameGone",
+            format!("{broker} has no process left in cluster {cluster}; its topics went with it"),
+        ),
         Event::TopicNew { topic, broker, queues, resurrected } => {
             let again =
                 if *resurrected { ", though it had been deleted: the broker still has it" } else { "" };
-            format!("{topic} new on {broker}: {}{again}", shown(*queues))
+            ("topicNew", format!("{topic} new on {broker}: {}{again}", shown(*queues)))
         }
         Event::TopicChanged { topic, broker, old, new } => {
-            format!("{topic} changed on {broker}: {}, before: {}", shown(*new), shown(*old))
+            ("topicChanged", format!("{topic} changed on {broker}: {}, before: {}", shown(*new), shown(*old)))
         }
-        Event::TopicGone { topic, broker: Some(broker) } => format!("{topic} gone from {broker}"),
-        Event::TopicGone { topic, broker: None } => format!("{topic} gone"),
+        Event::TopicGone { topic, broker } => {
+            let from = broker.as_ref().map_or_else(String::new, |broker| format!(" from {broker}"));
+            ("topicGone", format!("{topic} gone{from}"))
+        }
         Event::PermissionChanged { broker, writable, why, topics } => {
             let what = if *writable { "may be written again" } else { "may no longer be written" };
             let why = match why {
                 PermissionCause::Asked => "asked for",
                 PermissionCause::MasterGone => "its master left, a slave stands in",
             };
-            format!("{topics} topics of {broker} {what}: {why}")
+            ("permissionChanged", format!("{topics} topics of {broker} {what}: {why}"))
         }
-        Event::MinBrokerIdChanged { broker, min_id, min_address, .. } => {
-            format!("lowest id of {broker} is {min_id} at {min_address}")
-        }
-        Event::Conflict { kind, broker, id, holder, claimant } => {
-            format!("{}: {broker} id {id}, held by {holder}, claimed by {claimant}", what_is_claimed(*kind))
-        }
-        Event::KvChanged { namespace, key, deleted } => {
-            format!("{namespace}/{key} {}", if *deleted { "deleted" } else { "put" })
-        }
-        Event::SettingsChanged { changes } => {
-            let changes: Vec<String> =
-                changes.iter().map(|(key, old, new)| format!("{key}: {old} → {new}")).collect();
-            changes.join(", ")
-        }
-    }
+        Event::Conflict { kind, broker, id, holder, claimant } => (
+            "conflict",
+            format!("{}: {broker} id {id}, held by {holder}, claimed by {claimant}", what_is_claimed(*kind)),
+        ),
+        Event::ClusterGone { .. }
+        | Event::MinBrokerIdChanged { .. }
+        | Event::KvChanged { .. }
+        | Event::SettingsChanged { .. } => return None,
+    })
 }
 
 fn reason(cause: RemovedBy) -> String {
     match cause {
         RemovedBy::Removal(Cause::Expired { silence_ms }) => {
-            format!("silent for {}.{} s", silence_ms / 1000, silence_ms % 1000 / 100)
+            format!("silent for {}", seconds(silence_ms))
         }
         RemovedBy::Removal(Cause::Disconnected) => "it closed its last connection".to_owned(),
         RemovedBy::Removal(Cause::Asked) => "asked for".to_owned(),

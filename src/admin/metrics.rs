@@ -4,6 +4,7 @@
 use super::api::{CountsView, Readiness};
 use crate::liveness::Totals;
 use crate::run::Running;
+use crate::server::Counter;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -60,6 +61,18 @@ impl Out<'_> {
     fn seconds(&mut self, name: &str, help: &str, value: Duration) -> fmt::Result {
         let encoder = self.0.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Gauge)?;
         ConstGauge::new(value.as_secs_f64()).encode(encoder)
+    }
+
+    /// What the parts count, as one family.
+    fn counted<const N: usize>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &'static str,
+        counters: [(&str, &Counter); N],
+    ) -> fmt::Result {
+        let values = counters.map(|(value, counter)| (value.to_owned(), counter.get()));
+        self.counters(name, help, label, values)
     }
 
     fn counters(
@@ -141,14 +154,12 @@ fn port(out: &mut Out<'_>, running: &Running) -> fmt::Result {
         ("slow_reader", &c.closed_slow_reader),
         ("broker_expired", &c.closed_expired),
     ];
-    let closed = closed.map(|(why, counter)| (why.to_owned(), counter.get()));
-    out.counters("connections_closed", "Connections closed, by reason", "reason", closed)?;
+    out.counted("connections_closed", "Connections closed, by reason", "reason", closed)?;
     let known = c.requests.iter().map(|(code, count)| (code.to_string(), count));
     let all = known.chain([("other".to_owned(), c.requests.others())]);
     out.counters("requests", "Requests taken, by request code", "code", all)?;
     let busy = [("connection", &c.busy_connection), ("server", &c.busy_server)];
-    let busy = busy.map(|(limit, counter)| (limit.to_owned(), counter.get()));
-    out.counters("requests_refused_busy", "Requests answered SYSTEM_BUSY, by limit", "limit", busy)?;
+    out.counted("requests_refused_busy", "Requests answered SYSTEM_BUSY, by limit", "limit", busy)?;
     out.gauge("requests_in_flight", "Requests whose answer is under way", None, c.in_flight_now.get())?;
     out.counter("received", "Bytes received", Some(&Unit::Bytes), c.received_bytes.get())?;
     out.counter("sent", "Bytes sent", Some(&Unit::Bytes), c.sent_bytes.get())
@@ -166,11 +177,9 @@ fn registrations(out: &mut Out<'_>, running: &Running) -> fmt::Result {
         ("refused", &c.refused),
         ("no_leader", &c.no_leader),
     ];
-    let results = results.map(|(result, counter)| (result.to_owned(), counter.get()));
-    out.counters("registrations", "What came of registrations taken by this node", "result", results)?;
+    out.counted("registrations", "What came of registrations taken by this node", "result", results)?;
     let quarrels = [("address", &running.conflicts.address), ("cluster", &running.conflicts.cluster)];
-    let quarrels = quarrels.map(|(kind, counter)| (kind.to_owned(), counter.get()));
-    out.counters(
+    out.counted(
         "conflicts",
         "Brokers that claimed another's place: its name and id, or its name in another cluster",
         "kind",

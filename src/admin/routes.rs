@@ -47,6 +47,10 @@ async fn readyz(State(running): State<Running>) -> Response {
         let text = if readiness.stale { "ready (without a leader: answers may be old)\n" } else { "ready\n" };
         return text.into_response();
     }
+    not_ready(&readiness)
+}
+
+fn not_ready(readiness: &Readiness) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", readiness.reason)).into_response()
 }
 
@@ -66,11 +70,8 @@ struct StatusQuery {
 async fn status(State(running): State<Running>, Query(query): Query<StatusQuery>) -> Response {
     // One table for all of the answer, so that hash and revision belong together.
     let table = running.node.table();
-    let mut view = StatusView::new(&running.node.status(), &Readiness::of(&running), &table);
-    let guard = api::guard_notice(running.liveness.totals().guard);
-    if !guard.is_empty() {
-        view.notice = if view.notice.is_empty() { guard } else { format!("{}; {guard}", view.notice) };
-    }
+    let guard = running.liveness.totals().guard;
+    let mut view = StatusView::new(&running.node.status(), &Readiness::of(&running), guard, &table);
     if query.hash {
         // A big table takes a while.
         match tokio::task::spawn_blocking(move || table.state_hash().total).await {
@@ -99,7 +100,7 @@ async fn history(State(running): State<Running>, Query(query): Query<HistoryQuer
     // A table that is behind would say that it knows nothing.
     let readiness = Readiness::of(&running);
     if !readiness.ready {
-        return (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", readiness.reason)).into_response();
+        return not_ready(&readiness);
     }
     let limit = query.limit.unwrap_or(HISTORY_LIMIT);
     Json(HistoryView::new(&running.node.table(), &query.about, limit)).into_response()

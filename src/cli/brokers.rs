@@ -1,7 +1,7 @@
 //! `brokers`: every registered broker process, with the seconds since it was last heard.
 
 use super::{Failure, http, output, output::Format, target::Target};
-use crate::admin::api::BrokerView;
+use crate::admin::api::{BrokerView, seconds};
 use hyper::Method;
 
 /// Flags of `brokers`.
@@ -31,8 +31,7 @@ pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
         return Ok(output::json(&brokers)?);
     }
     let rows = brokers.iter().map(|b| {
-        let heard =
-            b.silence_ms.map_or_else(|| "-".to_owned(), |ms| format!("{}.{} s", ms / 1000, ms % 1000 / 100));
+        let heard = b.silence_ms.map_or_else(|| "-".to_owned(), seconds);
         [
             b.cluster.clone(),
             b.broker.clone(),

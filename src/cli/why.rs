@@ -26,7 +26,7 @@ pub(crate) struct Args {
 /// As said, or none answers.
 pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
     let timeout = args.target.timeout();
-    let path = format!("/api/v1/history?about={}&limit={}", percent_encoded(&args.name), args.limit);
+    let path = path(&args.name, args.limit);
     let ask = async |address: &str| http::api(address, Method::GET, &path, String::new(), timeout).await;
     let view: HistoryView = args.target.first(ask).await?;
     match args.target.format() {
@@ -39,6 +39,12 @@ pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
     let since =
         view.since_unix_ms.map_or_else(|| "is empty".to_owned(), |ms| format!("begins at {}", time(ms)));
     Err(Failure::refused(format!("nothing is known of {}; the history {since}", view.about)))
+}
+
+fn path(name: &str, limit: usize) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    let query = query.append_pair("about", name).append_pair("limit", &limit.to_string()).finish();
+    format!("/api/v1/history?{query}")
 }
 
 fn print(view: &HistoryView) -> Result<(), Failure> {
@@ -71,28 +77,16 @@ fn time(unix_ms: u64) -> String {
     humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(unix_ms)).to_string()
 }
 
-/// A name as a value in a query string.
-fn percent_encoded(name: &str) -> String {
-    let mut text = String::new();
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            text.push(char::from(byte));
-        } else {
-            text.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn names_with_marks_of_a_query_string_pass() {
-        assert_eq!(percent_encoded("%RETRY%g"), "%25RETRY%25g");
-        assert_eq!(percent_encoded("10.0.0.1:10911"), "10.0.0.1%3A10911");
-        assert_eq!(percent_encoded("a&limit=1 ü"), "a%26limit%3D1%20%C3%BC");
+        let about = |name| path(name, 1).strip_prefix("/api/v1/history?about=").unwrap().to_owned();
+        assert_eq!(about("%RETRY%g"), "%25RETRY%25g&limit=1");
+        assert_eq!(about("10.0.0.1:10911"), "10.0.0.1%3A10911&limit=1");
+        assert_eq!(about("a&limit=1 ü"), "a%26limit%3D1+%C3%BC&limit=1");
     }
 
     #[test]

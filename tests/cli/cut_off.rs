@@ -1,6 +1,6 @@
 //! Brokers that reach some of the nodes only.
 
-use crate::process::{Node, Play, brokers, cluster, leader, removed, until};
+use crate::process::{Node, Play, cluster, leader, removed, stay_for, until, until_there_are};
 use crate::wire::{State, Wire};
 use std::time::{Duration, Instant};
 
@@ -33,28 +33,16 @@ fn brokers_whose_connections_to_nodes_are_closed_stay_while_one_is_left() {
 fn cut_one_after_the_other(nodes: &[Node], state: State) -> Duration {
     let wires: Vec<_> = nodes.iter().map(|node| Wire::to(node.address)).collect();
     let addresses: Vec<_> = wires.iter().map(|wire| wire.address.to_string()).collect();
-    let (count, timeout_ms) = (BROKERS.to_string(), TIMEOUT.as_millis().to_string());
-    let flags = ["--brokers", &count, "--topics", "3", "--period", "1", "--broker-timeout-ms", &timeout_ms];
-    let _play = Play::start(&addresses.join(","), &flags);
+    let _play = Play::with_timeout(&addresses, BROKERS, TIMEOUT, &["--period", "1"]);
     until("every node has answered brokers", || wires.iter().all(Wire::was_used));
-    for node in nodes {
-        until("the brokers are there", || brokers(&node.at()).len() == BROKERS);
-    }
+    until_there_are(nodes, BROKERS);
     let first = leader(nodes);
     for at in [first, first + 1] {
         wires[at % 3].set(state);
-        let cut = Instant::now();
-        while cut.elapsed() < TIMEOUT * 2 {
-            for node in nodes {
-                let there = brokers(&node.at()).len();
-                assert_eq!(there, BROKERS, "{:?} after wire {at} became {state:?}", cut.elapsed());
-            }
-        }
+        stay_for(TIMEOUT * 2, nodes, BROKERS);
     }
     wires[(first + 2) % 3].set(state);
     let cut = Instant::now();
-    for node in nodes {
-        until("the brokers are gone", || brokers(&node.at()).is_empty());
-    }
+    until_there_are(nodes, 0);
     cut.elapsed()
 }

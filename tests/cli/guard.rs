@@ -1,7 +1,7 @@
 //! The mass eviction guard: what it keeps, what it says, and how it is switched off.
 
-use crate::process::{Node, Play, all_ready, brokers, cluster, cluster_with, get, leader, removed, run};
-use crate::process::{stdout_of, until};
+use crate::process::{Node, Play, all_ready, cluster, cluster_with, leader, metric, removed, run};
+use crate::process::{stdout_of, until, until_there_are};
 
 const BROKERS: usize = 10;
 /// Above the share of 60 %.
@@ -12,19 +12,6 @@ fn play(nodes: &[Node], first: &str, brokers: usize) -> Play {
     let count = brokers.to_string();
     let flags = ["--first", first, "--brokers", &count, "--topics", "2", "--period", "2"];
     Play::start(&addresses.join(","), &flags)
-}
-
-/// Waits until all nodes have that many brokers.
-fn until_there_are(nodes: &[Node], count: usize) {
-    for node in nodes {
-        until(&format!("{count} brokers at node {}", node.at()), || brokers(&node.at()).len() == count);
-    }
-}
-
-fn metric(node: &Node, name: &str) -> f64 {
-    let metrics = get(&node.http(), "/metrics");
-    let line = metrics.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(' ').map(str::to_owned));
-    line.unwrap_or_else(|| panic!("no {name} in {metrics}")).parse().unwrap()
 }
 
 /// Another broker comes and goes: what was to be decided before has been when this returns.
@@ -65,8 +52,8 @@ fn most_of_many_go_and_the_rest_is_kept_through_restarts_until_they_are_back() {
     // A single one goes meanwhile, as ever.
     let_another_pass(&nodes, KEPT);
     for node in &nodes {
-        until("it is shown", || metric(node, "rocketmq_namesrv_eviction_guard_held") as usize == KEPT);
-        assert!(metric(node, "rocketmq_namesrv_eviction_guard_held_for_seconds") > 0.0);
+        until("it is shown", || metric::<usize>(node, "rocketmq_namesrv_eviction_guard_held") == KEPT);
+        assert!(metric::<f64>(node, "rocketmq_namesrv_eviction_guard_held_for_seconds") > 0.0);
         let status = stdout_of(&["status", "-n", &node.at()]);
         assert!(status.contains("guard has kept 4 brokers"), "{status}");
     }
@@ -80,7 +67,9 @@ fn most_of_many_go_and_the_rest_is_kept_through_restarts_until_they_are_back() {
     let _all = play(&nodes, "0", BROKERS);
     until_there_are(&nodes, BROKERS);
     for node in &nodes {
-        until("it keeps nobody", || metric(node, "rocketmq_namesrv_eviction_guard_held_for_seconds") == 0.0);
+        until("it keeps nobody", || {
+            metric::<f64>(node, "rocketmq_namesrv_eviction_guard_held_for_seconds") == 0.0
+        });
         assert!(!stdout_of(&["status", "-n", &node.at()]).contains("guard"));
     }
 }
@@ -97,7 +86,7 @@ fn switched_off_it_keeps_nobody() {
     until_there_are(&nodes, 0);
     for node in &nodes {
         assert_eq!(removed(node), (0, BROKERS as u64), "expired, disconnected");
-        assert_eq!(metric(node, "rocketmq_namesrv_eviction_guard_enabled"), 0.0);
+        assert_eq!(metric::<f64>(node, "rocketmq_namesrv_eviction_guard_enabled"), 0.0);
         assert_eq!(stdout_of(&["topics", "-n", &node.at()]), "");
     }
 }

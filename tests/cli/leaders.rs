@@ -1,6 +1,8 @@
 //! Leaders that die or change, while brokers live on or do not.
 
-use crate::process::{Play, all_ready, brokers, cluster, leader, removed, run, until};
+use crate::process::{
+    Play, all_ready, brokers, cluster, leader, removed, run, stay_for, until, until_there_are,
+};
 use crate::wire::{State, Wire};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -11,12 +13,8 @@ fn two_leaders_killed_one_after_the_other_take_no_broker_with_them() {
     let dir = tempfile::tempdir().unwrap();
     let mut nodes = cluster(dir.path());
     let addresses: Vec<_> = nodes.iter().map(|node| node.at()).collect();
-    let timeout_ms = TIMEOUT.as_millis().to_string();
-    let flags = ["--brokers", "6", "--topics", "3", "--period", "5", "--broker-timeout-ms", &timeout_ms];
-    let _play = Play::start(&addresses.join(","), &flags);
-    for at in &addresses {
-        until("the brokers are there", || brokers(at).len() == 6);
-    }
+    let _play = Play::with_timeout(&addresses, 6, TIMEOUT, &["--period", "5"]);
+    until_there_are(&nodes, 6);
     let begun = Instant::now();
     for _ in 0..2 {
         let killed = nodes.remove(leader(&nodes)).kill();
@@ -26,11 +24,7 @@ fn two_leaders_killed_one_after_the_other_take_no_broker_with_them() {
     }
     println!("the leader was killed twice within {:?}", begun.elapsed());
     all_ready(&nodes);
-    while begun.elapsed() < TIMEOUT * 2 {
-        for node in &nodes {
-            assert_eq!(brokers(&node.at()).len(), 6, "after {:?}", begun.elapsed());
-        }
-    }
+    stay_for((TIMEOUT * 2).saturating_sub(begun.elapsed()), &nodes, 6);
     for node in &nodes {
         assert_eq!(removed(node), (0, 0), "expired, disconnected");
     }
@@ -47,16 +41,10 @@ fn a_broker_that_falls_silent_while_leaders_change_is_gone_in_time() {
     let wires: Vec<_> = nodes.iter().map(|node| Wire::to(node.address)).collect();
     let direct: Vec<_> = nodes.iter().map(|node| node.at()).collect();
     let through_wires: Vec<_> = wires.iter().map(|wire| wire.address.to_string()).collect();
-    let timeout_ms = TIMEOUT.as_millis().to_string();
-    let play = |at: &[String], first| {
-        let flags = ["--brokers", "1", "--first", first, "--topics", "3", "--period", "1"];
-        Play::start(&at.join(","), &[&flags[..], &["--broker-timeout-ms", &timeout_ms]].concat())
-    };
+    let play = |at, first| Play::with_timeout(at, 1, TIMEOUT, &["--period", "1", "--first", first]);
     let (_living, _silent) = (play(&direct, "0"), play(&through_wires, "1"));
     until("every node has answered brokers", || wires.iter().all(Wire::was_used));
-    for at in &direct {
-        until("the brokers are there", || brokers(at).len() == 2);
-    }
+    until_there_are(&nodes, 2);
     wires.iter().for_each(|wire| wire.set(State::Silent));
     let cut = Instant::now();
     let mut leaders = BTreeSet::new();
@@ -70,8 +58,8 @@ fn a_broker_that_falls_silent_while_leaders_change_is_gone_in_time() {
     let took = cut.elapsed();
     assert!(took > TIMEOUT - Duration::from_secs(2), "it last beat a second ago: {took:?}");
     assert!(leaders.len() > 1, "{leaders:?}");
+    until_there_are(&nodes, 1);
     for node in &nodes {
-        until("gone", || brokers(&node.at()).len() == 1);
         assert_eq!(brokers(&node.at()), ["127.0.0.1:30000"]);
         assert_eq!(removed(node), (1, 0), "expired, disconnected");
     }

@@ -1,27 +1,17 @@
 //! Nodes that do not run for a while, while brokers live on: whose brokers go, and when.
 
-use crate::process::{Node, Play, all_ready, brokers, cluster, leader, removed, until};
+use crate::process::{
+    Node, Play, all_ready, brokers, cluster, leader, removed, stay_for, until, until_there_are,
+};
 use std::time::{Duration, Instant};
 
 /// Of the brokers, which beat every second.
 const TIMEOUT: Duration = Duration::from_secs(4);
 const BROKERS: usize = 4;
 
-fn play(nameservers: &[&Node]) -> Play {
-    let nameservers: Vec<_> = nameservers.iter().map(|node| node.at()).collect();
-    let (count, timeout_ms) = (BROKERS.to_string(), TIMEOUT.as_millis().to_string());
-    let flags = ["--brokers", &count, "--topics", "3", "--period", "1", "--broker-timeout-ms", &timeout_ms];
-    Play::start(&nameservers.join(","), &flags)
-}
-
-/// As long as it takes, these nodes know all brokers.
-fn all_stay_for(time: Duration, nodes: &[&Node]) {
-    let begun = Instant::now();
-    while begun.elapsed() < time {
-        for node in nodes {
-            assert_eq!(brokers(&node.at()).len(), BROKERS, "at {} after {:?}", node.at(), begun.elapsed());
-        }
-    }
+fn play<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> Play {
+    let addresses: Vec<_> = nodes.into_iter().map(Node::at).collect();
+    Play::with_timeout(&addresses, BROKERS, TIMEOUT, &["--period", "1"])
 }
 
 /// To a process that did not run, everybody seems silent.
@@ -29,18 +19,16 @@ fn all_stay_for(time: Duration, nodes: &[&Node]) {
 fn a_node_that_was_stopped_for_three_timeouts_removes_nobody_when_it_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let nodes = cluster(dir.path());
-    let _play = play(&nodes.iter().collect::<Vec<_>>());
-    for node in &nodes {
-        until("the brokers are there", || brokers(&node.at()).len() == BROKERS);
-    }
+    let _play = play(&nodes);
+    until_there_are(&nodes, BROKERS);
     // Each in turn, as a leader or not; the first one leads for sure.
     let first = leader(&nodes);
     for paused in (first..first + 3).map(|at| &nodes[at % 3]) {
-        let others: Vec<_> = nodes.iter().filter(|node| node.at() != paused.at()).collect();
+        let others = nodes.iter().filter(|node| node.at() != paused.at());
         paused.pause(true);
-        all_stay_for(TIMEOUT * 3, &others);
+        stay_for(TIMEOUT * 3, others.clone(), BROKERS);
         paused.pause(false);
-        all_stay_for(TIMEOUT, &others);
+        stay_for(TIMEOUT, others, BROKERS);
         assert_eq!(brokers(&paused.at()).len(), BROKERS);
         for node in &nodes {
             assert_eq!(removed(node), (0, 0), "expired, disconnected");
@@ -53,16 +41,14 @@ fn a_node_that_was_stopped_for_three_timeouts_removes_nobody_when_it_goes_on() {
 fn all_nodes_that_were_down_for_longer_than_the_timeout_remove_nobody_when_they_are_back() {
     let dir = tempfile::tempdir().unwrap();
     let nodes = cluster(dir.path());
-    let _play = play(&nodes.iter().collect::<Vec<_>>());
-    for node in &nodes {
-        until("the brokers are there", || brokers(&node.at()).len() == BROKERS);
-    }
+    let _play = play(&nodes);
+    until_there_are(&nodes, BROKERS);
     let ended: Vec<_> = nodes.into_iter().map(Node::kill).collect();
     let down = Instant::now();
     until("down for longer than the timeout", || down.elapsed() > TIMEOUT * 2);
     let nodes: Vec<_> = ended.iter().map(|node| node.start()).collect();
     all_ready(&nodes);
-    all_stay_for(TIMEOUT * 2, &nodes.iter().collect::<Vec<_>>());
+    stay_for(TIMEOUT * 2, &nodes, BROKERS);
     for node in &nodes {
         assert_eq!(removed(node), (0, 0), "expired, disconnected");
     }
@@ -74,13 +60,11 @@ fn brokers_known_only_to_a_node_that_is_killed_live_until_their_timeout() {
     let dir = tempfile::tempdir().unwrap();
     let mut nodes = cluster(dir.path());
     let killed = nodes.remove((leader(&nodes) + 1) % 3);
-    let _play = play(&[&killed]);
-    for node in &nodes {
-        until("the brokers are there", || brokers(&node.at()).len() == BROKERS);
-    }
+    let _play = play([&killed]);
+    until_there_are(&nodes, BROKERS);
     killed.kill();
+    until_there_are(&nodes, 0);
     for node in &nodes {
-        until("the brokers are gone", || brokers(&node.at()).is_empty());
         assert_eq!(removed(node), (BROKERS as u64, 0), "expired, disconnected");
     }
 }

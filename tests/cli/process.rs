@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::str::FromStr;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -218,15 +219,38 @@ pub(crate) fn leader(nodes: &[Node]) -> usize {
     found.unwrap()
 }
 
+/// A metric of a node, by its name and labels as they stand there.
+pub(crate) fn metric<T: FromStr>(node: &Node, name: &str) -> T {
+    let metrics = get(&node.http(), "/metrics");
+    let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name} in {metrics}"))
+}
+
 /// How many brokers left by expiry and by disconnect, as a node applied it since it started.
 pub(crate) fn removed(node: &Node) -> (u64, u64) {
-    let metrics = get(&node.http(), "/metrics");
-    let count = |cause| {
-        let line = format!("rocketmq_namesrv_brokers_removed_total{{cause=\"{cause}\"}} ");
-        let count = metrics.lines().find_map(|l| l.strip_prefix(&line));
-        count.unwrap_or_else(|| panic!("no {line} in {metrics}")).parse().unwrap()
-    };
+    let count = |cause| metric(node, &format!("rocketmq_namesrv_brokers_removed_total{{cause=\"{cause}\"}}"));
     (count("expired"), count("disconnected"))
+}
+
+/// Waits until all nodes have that many brokers.
+pub(crate) fn until_there_are<'a>(nodes: impl IntoIterator<Item = &'a Node>, count: usize) {
+    for node in nodes {
+        until(&format!("{count} brokers at node {}", node.at()), || brokers(&node.at()).len() == count);
+    }
+}
+
+/// All the time these nodes know that many brokers.
+pub(crate) fn stay_for<'a>(
+    time: Duration,
+    nodes: impl IntoIterator<Item = &'a Node, IntoIter: Clone>,
+    count: usize,
+) {
+    let (begun, nodes) = (Instant::now(), nodes.into_iter());
+    while begun.elapsed() < time {
+        for node in nodes.clone() {
+            assert_eq!(brokers(&node.at()).len(), count, "at {} after {:?}", node.at(), begun.elapsed());
+        }
+    }
 }
 
 /// Brokers that play until dropped; they then die without a word.
@@ -237,6 +261,18 @@ impl Play {
         let mut command = program();
         command.args(["play", "-n", nameservers]).args(more);
         Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    /// Brokers that register with this timeout.
+    pub(crate) fn with_timeout(
+        nameservers: &[String],
+        count: usize,
+        timeout: Duration,
+        more: &[&str],
+    ) -> Self {
+        let (count, timeout_ms) = (count.to_string(), timeout.as_millis().to_string());
+        let flags = ["--brokers", &count, "--topics", "3", "--broker-timeout-ms", &timeout_ms];
+        Self::start(&nameservers.join(","), &[&flags, more].concat())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Who is entitled to answer look-ups, in every state of a node; and alive is another question than ready.
 
 use super::client::{Broker, Client, request};
-use super::nodes::{self, Node, PATIENCE};
+use super::nodes::{self, Node, PATIENCE, Stopped};
 use raft::{MemberChange, SnapshotPolicy, Standing};
 use raft_namesrv::service::Ready;
 use raft_namesrv::wire::codes::request as code;
@@ -28,6 +28,23 @@ async fn becomes(node: &Node, ready: Ready) {
         .await
         .unwrap_or_else(|_| panic!("not {ready:?} in time"))
         .unwrap();
+}
+
+/// A connection to the first node, of a broker `b` that all nodes know.
+async fn with_a_broker(nodes: &[Node]) -> Client {
+    let mut client = Client::connect(nodes[0].address()).await;
+    client.done(&Broker::new("b", 3).register()).await;
+    nodes::same_revision(nodes).await;
+    client
+}
+
+/// The first node is left.
+async fn all_but_one_stopped(mut nodes: Vec<Node>) -> (Node, Vec<Stopped>) {
+    let mut stopped = Vec::new();
+    while nodes.len() > 1 {
+        stopped.push(nodes.pop().unwrap().stop().await);
+    }
+    (nodes.pop().unwrap(), stopped)
 }
 
 async fn put(client: &mut Client, key: &str, value: &str) {
@@ -91,9 +108,7 @@ async fn removed_nodes_answer_nothing_also_when_they_were_away() {
         config.service.readiness.recovery_wait = Some(Duration::from_millis(500));
     })
     .await;
-    let mut client = Client::connect(nodes[0].address()).await;
-    client.done(&Broker::new("b", 3).register()).await;
-    nodes::same_revision(&nodes).await;
+    let _broker = with_a_broker(&nodes).await;
     let first = &nodes[0].running.node;
     first.transfer(Some(1), Instant::now() + PATIENCE).await.unwrap();
     let away = nodes.pop().unwrap().stop().await;
@@ -125,18 +140,12 @@ async fn removed_nodes_answer_nothing_also_when_they_were_away() {
 /// Beyond the staleness that was set it stops answering, and goes on by itself. It is alive all the time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_without_its_quorum_is_alive_and_after_the_staleness_that_was_set_not_ready() {
-    let mut nodes = nodes::cluster_with(3, |config| {
+    let nodes = nodes::cluster_with(3, |config| {
         config.service.readiness.staleness_max = Some(Duration::from_secs(5));
     })
     .await;
-    let mut client = Client::connect(nodes[0].address()).await;
-    client.done(&Broker::new("b", 3).register()).await;
-    nodes::same_revision(&nodes).await;
-    let mut stopped = Vec::new();
-    while nodes.len() > 1 {
-        stopped.push(nodes.pop().unwrap().stop().await);
-    }
-    let left = nodes.pop().unwrap();
+    let mut client = with_a_broker(&nodes).await;
+    let (left, mut stopped) = all_but_one_stopped(nodes).await;
     assert!(client.route("b_t0").await.is_ok(), "it does not stop at once");
     becomes(&left, Ready::No).await;
     assert_eq!(client.route("b_t0").await, Err(1));
@@ -154,15 +163,9 @@ async fn a_node_without_its_quorum_is_alive_and_after_the_staleness_that_was_set
 /// By default a running node goes on, says so, and is fresh again once a leader is there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_running_node_that_loses_its_leader_goes_on_marked_stale() {
-    let mut nodes = nodes::cluster(3).await;
-    let mut client = Client::connect(nodes[0].address()).await;
-    client.done(&Broker::new("b", 3).register()).await;
-    nodes::same_revision(&nodes).await;
-    let mut stopped = Vec::new();
-    while nodes.len() > 1 {
-        stopped.push(nodes.pop().unwrap().stop().await);
-    }
-    let left = nodes.pop().unwrap();
+    let nodes = nodes::cluster(3).await;
+    let mut client = with_a_broker(&nodes).await;
+    let (left, mut stopped) = all_but_one_stopped(nodes).await;
     becomes(&left, Ready::Stale).await;
     assert!(client.route("b_t0").await.is_ok());
     assert_eq!((http(&left, "/livez").await, http(&left, "/readyz").await), (200, 200));

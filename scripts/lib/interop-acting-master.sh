@@ -21,7 +21,7 @@ check_acting_master() {
   check 'every node knows a group whose slave may act' wait_until 60 each_node "$acting +1 +$slave " clusterList
   check 'a Java producer sends' client produce Acting 20
   check 'a Java consumer receives' client consume Acting 20 interop_acting_before
-  check 'the slave has it all' wait_until 75 has_as_much "$master" "$slave"
+  check 'the slave has it all' slave_has_all "$acting" Acting
 
   before=$(notices "$acting-1")
   end "$acting-0" KILL
@@ -62,19 +62,6 @@ acts() {
 is_master() {
   every_node '"perm":6' topicRoute -t Acting && each_node "0:\"$1\"" topicRoute -t Acting \
     && each_node "1:\"$2\"" topicRoute -t Acting
-}
-
-# has_as_much MASTER SLAVE: topics, which a slave asks for once a minute, and messages.
-has_as_much() {
-  local one two
-  grep -q '"Acting"' "$work/$acting-1/store/config/topics.json" || ! echo 'the slave does not know the topic' || return 1
-  one=$(end_of_log "$1") && two=$(end_of_log "$2") && echo "$one $two" && [ "$one" = "$two" ]
-}
-
-end_of_log() {
-  local output
-  output=$(client admin brokerStatus -b "$1") || ! echo "$output" || return 1
-  awk '$1 == "commitLogMaxOffset" { print $3; found = 1 } END { exit !found }' <<<"$output"
 }
 
 # How many notices of a new lowest id a broker has received: it writes a line for each.

@@ -133,12 +133,29 @@ check_mqadmin_keys() {
 # --- a broker name without its master
 
 check_slave() {
+  check 'the slave has it all' slave_has_all broker-a Interop
   end broker-a-0
   check 'a stopped master leaves every node' soon every_node_knows_only_the_slave
   check 'a Java consumer receives from the slave' client consume Interop 40 interop_slave_java
   start_broker broker-a 0 "$addresses"
   await_broker broker-a-0
   check 'a started master is known again' soon every_node_knows_both
+}
+
+# slave_has_all GROUP TOPIC: a slave asks for topics when it starts and then once a minute; messages follow at once.
+slave_has_all() { wait_until 75 has_as_much "$@" || has_as_much "$@"; }
+
+has_as_much() {
+  local one two
+  grep -q "\"$2\"" "$work/$1-1/store/config/topics.json" || ! echo 'the slave does not know the topic' || return 1
+  one=$(end_of_log "127.0.0.1:${broker_port[$1-0]}") && two=$(end_of_log "127.0.0.1:${broker_port[$1-1]}") \
+    && echo "$one $two" && [ "$one" = "$two" ]
+}
+
+end_of_log() {
+  local output
+  output=$(client admin brokerStatus -b "$1") || ! echo "$output" || return 1
+  awk '$1 == "commitLogMaxOffset" { print $3; found = 1 } END { exit !found }' <<<"$output"
 }
 
 every_node_knows_only_the_slave() {

@@ -11,7 +11,7 @@ use raft::NodeId;
 use raft_namesrv::wire::RemotingCommand;
 use raft_namesrv::wire::codes::request as code;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -58,7 +58,7 @@ struct Shared {
     /// Of its topics.
     version: AtomicU64,
     /// Connections that it shall replace.
-    bounce: Mutex<BTreeMap<NodeId, ()>>,
+    bounce: Mutex<BTreeSet<NodeId>>,
     /// Its whole outside.
     clock: Clock,
     network: Arc<Network>,
@@ -135,7 +135,7 @@ impl Broker {
     /// It replaces its connection to a node.
     pub(crate) fn bounces(&self, node: NodeId) {
         if let Some(process) = &self.process {
-            process.shared.bounce.lock().unwrap().insert(node, ());
+            process.shared.bounce.lock().unwrap().insert(node);
         }
     }
 }
@@ -165,7 +165,7 @@ impl Shared {
             if now >= next {
                 next = now + BEAT;
                 if waiting.values().any(|asked| asked.is_late(now))
-                    || self.bounce.lock().unwrap().remove(&node).is_some()
+                    || self.bounce.lock().unwrap().remove(&node)
                 {
                     return Ok(());
                 }

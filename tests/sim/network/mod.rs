@@ -53,16 +53,28 @@ pub(crate) struct Inner {
     /// Cuts or power, since connections were looked at.
     changed: bool,
     pub(crate) weather: Weather,
-    /// Directions that carry nothing.
-    cuts: BTreeSet<(Place, Place)>,
+    paths: Paths,
     /// When a machine last had a cut.
     troubled: BTreeMap<Place, Moment>,
-    /// Machines without power.
-    dark: BTreeSet<Place>,
     listeners: BTreeMap<String, Listener>,
     wires: BTreeMap<u64, Wire>,
     made: BTreeMap<(Place, Place), u64>,
     next: u64,
+}
+
+/// Which way bytes go.
+#[derive(Default)]
+struct Paths {
+    /// Directions that carry nothing.
+    cuts: BTreeSet<(Place, Place)>,
+    /// Machines without power.
+    dark: BTreeSet<Place>,
+}
+
+impl Paths {
+    fn carry(&self, from: Place, to: Place) -> bool {
+        !self.cuts.contains(&(from, to)) && !self.dark.contains(&from) && !self.dark.contains(&to)
+    }
 }
 
 struct Listener {
@@ -85,9 +97,8 @@ impl Network {
             looked: Moment::ZERO,
             changed: false,
             weather,
-            cuts: BTreeSet::new(),
+            paths: Paths::default(),
             troubled: BTreeMap::new(),
-            dark: BTreeSet::new(),
             listeners: BTreeMap::new(),
             wires: BTreeMap::new(),
             made: BTreeMap::new(),
@@ -115,7 +126,7 @@ impl Network {
     /// The power goes: nobody is told anything.
     pub(crate) fn power_off(&self, place: Place) {
         let mut inner = self.lock();
-        inner.dark.insert(place);
+        inner.paths.dark.insert(place);
         inner.changed = true;
         inner.listeners.retain(|_, listener| listener.place != place);
         inner.close_all(place);
@@ -123,37 +134,39 @@ impl Network {
 
     pub(crate) fn power_on(&self, place: Place) {
         let mut inner = self.lock();
-        inner.changed |= inner.dark.remove(&place);
+        inner.changed |= inner.paths.dark.remove(&place);
     }
 
     pub(crate) fn cut(&self, from: Place, to: Place) {
         let mut inner = self.lock();
-        inner.changed |= inner.cuts.insert((from, to));
+        inner.changed |= inner.paths.cuts.insert((from, to));
     }
 
     pub(crate) fn heal(&self) {
         let mut inner = self.lock();
-        inner.cuts.clear();
+        inner.paths.cuts.clear();
         inner.changed = true;
     }
 
     pub(crate) fn heal_between(&self, a: Place, b: Place) {
         let mut inner = self.lock();
-        inner.cuts.retain(|cut| *cut != (a, b) && *cut != (b, a));
+        inner.paths.cuts.retain(|cut| *cut != (a, b) && *cut != (b, a));
         inner.changed = true;
     }
 
     /// Both directions work.
     pub(crate) fn linked(&self, a: Place, b: Place) -> bool {
         let inner = self.lock();
-        inner.carries(a, b) && inner.carries(b, a)
+        inner.paths.carry(a, b) && inner.paths.carry(b, a)
     }
 
     /// What a machine's process leaves behind is told at once: nothing of it was cut lately, and few packets are lost.
     pub(crate) fn tells_at_once(&self, place: Place) -> bool {
         let inner = self.lock();
         let lately = inner.troubled.get(&place).is_some_and(|at| inner.now < *at + TROUBLE_LASTS);
-        !lately && !inner.cuts.iter().any(|(from, to)| *from == place || *to == place) && inner.is_fair()
+        !lately
+            && !inner.paths.cuts.iter().any(|(from, to)| *from == place || *to == place)
+            && inner.is_fair()
     }
 
     /// Few packets are lost.
@@ -169,12 +182,10 @@ impl Network {
             return;
         }
         inner.looked = now;
-        let Inner { wires, cuts, dark, troubled, .. } = &mut *inner;
-        troubled.extend(cuts.iter().flat_map(|(from, to)| [(*from, now), (*to, now)]));
-        let carries =
-            |a: Place, b: Place| !cuts.contains(&(a, b)) && !dark.contains(&a) && !dark.contains(&b);
+        let Inner { wires, paths, troubled, .. } = &mut *inner;
+        troubled.extend(paths.cuts.iter().flat_map(|(from, to)| [(*from, now), (*to, now)]));
         for wire in wires.values_mut() {
-            wire.step(now, &carries);
+            wire.step(now, &|from, to| paths.carry(from, to));
         }
         wires.retain(|_, wire| !wire.is_over(now));
     }
@@ -242,10 +253,6 @@ impl Inner {
         self.weather.lost_permille <= FAIR_PERMILLE
     }
 
-    fn carries(&self, from: Place, to: Place) -> bool {
-        !self.cuts.contains(&(from, to)) && !self.dark.contains(&from) && !self.dark.contains(&to)
-    }
-
     fn delay(&mut self, from: Place) -> Duration {
         self.next += 1;
         Dice::of(self.seed, "connect", from << 32 | self.next).ms(STEP_MS, self.weather.delay_max_ms)
@@ -255,7 +262,7 @@ impl Inner {
         let Some(to) = address.split('.').next().and_then(|place| place.parse().ok()) else {
             return Attempt::Refused;
         };
-        if !self.carries(from, to) || !self.carries(to, from) {
+        if !self.paths.carry(from, to) || !self.paths.carry(to, from) {
             return Attempt::Lost;
         }
         if !self.listeners.contains_key(address) {
@@ -275,12 +282,11 @@ impl Inner {
     }
 
     fn close_all(&mut self, place: Place) {
-        let Self { wires, now, cuts, dark, .. } = self;
+        let Self { wires, now, paths, .. } = self;
         for wire in wires.values_mut() {
             for end in wire.ends_at(place) {
                 let (from, to) = wire.way(end);
-                let carried = !cuts.contains(&(from, to)) && !dark.contains(&from) && !dark.contains(&to);
-                wire.close(end, *now + STEP, carried);
+                wire.close(end, *now + STEP, paths.carry(from, to));
             }
         }
     }

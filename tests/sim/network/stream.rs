@@ -61,7 +61,7 @@ impl SimStream {
         let Some((from, to)) = inner.wires.get(&self.wire).map(|wire| wire.way(self.end)) else {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         };
-        let carried = inner.carries(from, to);
+        let carried = inner.paths.carry(from, to);
         let Some(wire) = inner.wires.get_mut(&self.wire) else { return Poll::Pending };
         if wire.is_broken(self.end, now) {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
@@ -76,7 +76,7 @@ impl SimStream {
     fn close(&self, now: Moment) {
         let mut inner = self.network.lock();
         let Some((from, to)) = inner.wires.get(&self.wire).map(|wire| wire.way(self.end)) else { return };
-        let carried = inner.carries(from, to);
+        let carried = inner.paths.carry(from, to);
         if let Some(wire) = inner.wires.get_mut(&self.wire) {
             wire.close(self.end, now, carried);
         }

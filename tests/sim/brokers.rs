@@ -1,4 +1,4 @@
-//! Brokers: processes that register with all nodes and send heartbeats, change, leave, die and come back.
+//! Brokers: processes that register with all nodes and send heartbeats, change, move, sign off, die and come back.
 
 use crate::dice::Dice;
 use crate::host::{Clock, Host, Moment};
@@ -13,7 +13,7 @@ use raft_namesrv::wire::codes::request as code;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use storage::route_info::BrokerKey;
@@ -34,14 +34,17 @@ const CLUSTER: &str = "C";
 
 /// A broker, whether it runs or not.
 pub(crate) struct Broker {
+    seed: u64,
     number: u64,
     pub(crate) place: Place,
     pub(crate) key: BrokerKey,
     /// How often its address has changed.
     moves: u64,
-    timeout: Duration,
+    pub(crate) timeout: Duration,
     process: Option<Process>,
     processes: u64,
+    /// What is left of a process that signs off.
+    leaving: Vec<JoinHandle<()>>,
 }
 
 struct Process {
@@ -53,8 +56,11 @@ struct Process {
 struct Shared {
     key: BrokerKey,
     name: String,
+    id: &'static str,
     place: Place,
     timeout_ms: u128,
+    /// It signs off and ends.
+    leaving: AtomicBool,
     /// Of its topics.
     version: AtomicU64,
     /// Connections that it shall replace.
@@ -70,9 +76,9 @@ fn key_of(number: u64, moves: u64) -> BrokerKey {
 }
 
 impl Broker {
-    pub(crate) fn new(number: u64, timeout: Duration) -> Self {
+    pub(crate) fn new(seed: u64, number: u64, timeout: Duration) -> Self {
         let (place, key) = (FIRST_PLACE + number, key_of(number, 0));
-        Self { number, place, key, moves: 0, timeout, process: None, processes: 0 }
+        Self { seed, number, place, key, moves: 0, timeout, process: None, processes: 0, leaving: Vec::new() }
     }
 
     pub(crate) fn lives(&self) -> bool {
@@ -81,6 +87,7 @@ impl Broker {
 
     pub(crate) fn start(&mut self, now: Moment, host: &Host, network: &Arc<Network>, record: &Arc<Record>) {
         self.processes += 1;
+        self.leaving.drain(..).for_each(|task| task.abort());
         network.power_on(self.place);
         let mut seen = record.lock();
         seen.dead.deaths.remove(&self.key);
@@ -89,9 +96,11 @@ impl Broker {
         drop(seen);
         let shared = Arc::new(Shared {
             key: self.key.clone(),
-            name: format!("b{}", self.number),
+            name: format!("b{}", self.number / 2),
+            id: if self.number.is_multiple_of(2) { "0" } else { "1" },
             place: self.place,
             timeout_ms: self.timeout.as_millis(),
+            leaving: AtomicBool::new(false),
             version: AtomicU64::new(self.processes * 1_000),
             bounce: Mutex::default(),
             clock: host.clock,
@@ -99,7 +108,7 @@ impl Broker {
             record: Arc::clone(record),
         });
         let tasks = NODES.map(|node| {
-            let dice = Dice::of(self.number, "broker", self.processes << 8 | node);
+            let dice = Dice::of(self.seed, "broker", self.number << 32 | self.processes << 8 | node);
             host.spawn(Arc::clone(&shared).speak_to(node, dice))
         });
         self.process = Some(Process { shared, tasks: tasks.into() });
@@ -117,6 +126,19 @@ impl Broker {
         record.say(now, || format!("broker {} dies, seen: {seen}", self.key.address));
         record.living.died(&self.key);
         record.dead.deaths.insert(self.key.clone(), Death { at: now, timeout: self.timeout, seen });
+    }
+
+    /// Signs off at all nodes that it reaches, and ends.
+    pub(crate) fn leaves(&mut self, now: Moment) {
+        let Some(Process { shared, tasks }) = self.process.take() else { return };
+        shared.leaving.store(true, Ordering::Relaxed);
+        self.leaving = tasks;
+        let mut record = shared.record.lock();
+        record.say(now, || format!("broker {} leaves", self.key.address));
+        record.living.died(&self.key);
+        // Until then it may speak.
+        let at = now + BEAT + PATIENCE;
+        record.dead.deaths.insert(self.key.clone(), Death { at, timeout: self.timeout, seen: false });
     }
 
     /// From now on it has another address; it must not run.
@@ -152,6 +174,9 @@ impl Shared {
                 let _ = self.speak(node, Talk::new(stream)).await;
                 self.record.lock().living.ended(self.clock.now(), &self.key, node);
             }
+            if self.leaving.load(Ordering::Relaxed) {
+                return;
+            }
             sleep(dice.ms(100, 400)).await;
         }
     }
@@ -164,6 +189,10 @@ impl Shared {
             let now = self.clock.now();
             if now >= next {
                 next = now + BEAT;
+                if self.leaving.load(Ordering::Relaxed) {
+                    let request = talk.request(code::UNREGISTER_BROKER, &self.identity());
+                    return timeout(PATIENCE, talk.ask(&request)).await.map_err(io::Error::other)?.map(drop);
+                }
                 if waiting.values().any(|asked| asked.is_late(now))
                     || self.bounce.lock().unwrap().remove(&node)
                 {
@@ -200,7 +229,7 @@ impl Shared {
             ("brokerName", &self.name),
             ("brokerAddr", &self.key.address),
             ("clusterName", CLUSTER),
-            ("brokerId", "0"),
+            ("brokerId", self.id),
         ]
     }
 

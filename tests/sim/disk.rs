@@ -67,11 +67,11 @@ pub(crate) struct SimLog {
 }
 
 impl SimLog {
-    /// Writes and syncs what waits, each time after a disk's while; hangs now and then.
-    pub(crate) async fn write(&self, clock: Clock, mut dice: Dice) {
+    /// Writes and syncs what waits, each time after a disk's while; one time in so many it hangs.
+    pub(crate) async fn write(&self, clock: Clock, mut dice: Dice, hangs_of: u64) {
         loop {
             self.asked.notified().await;
-            let hangs = dice.within(0, 2_000) == 0;
+            let hangs = dice.within(0, hangs_of) == 0;
             let takes = if hangs { dice.ms(100, 1_200) } else { Duration::from_millis(dice.within(0, 4)) };
             if !takes.is_zero() {
                 clock.sleep_until(clock.now() + takes).await;

@@ -10,12 +10,15 @@ use std::time::Duration;
 
 /// Between two chances for a fault.
 const TICK: Duration = Duration::from_millis(100);
+/// After this a process that was asked to stop is killed.
+const STOPS_WITHIN: Duration = Duration::from_secs(3);
 
-/// Ends a fault.
+/// Ends a fault, or goes on with it.
 #[derive(Debug, Clone, Copy)]
 enum Undo {
     Heal(Place, Place),
     Start(NodeId),
+    Kill(NodeId),
     Broker(usize),
     Weather(u64),
 }
@@ -48,7 +51,7 @@ impl Faults {
         let over: Vec<(Moment, Undo)> = over;
         over.into_iter().for_each(|(_, undo)| undo.now(world));
         if self.dice.within(0, 1_000) < self.permille {
-            if self.nodes && self.dice.chance(55) {
+            if self.nodes && self.dice.chance(50) {
                 self.of_nodes(world);
             } else {
                 self.of_brokers(world);
@@ -72,35 +75,57 @@ impl Faults {
     }
 
     fn of_nodes(&mut self, world: &mut World) {
-        let (node, other) = (self.dice.pick(&NODES).unwrap(), self.dice.pick(&NODES).unwrap());
-        let at = NODES.iter().position(|id| *id == node).unwrap();
-        let kind = self.dice.within(0, 10);
+        let leader = world.record.lock().hearing.leader().filter(|_| self.dice.chance(40));
+        let node = leader.unwrap_or_else(|| self.dice.pick(&NODES).unwrap());
+        let other = self.dice.pick(&NODES).unwrap();
+        let kind = self.dice.within(0, 14);
         let takes = if self.dice.chance(80) { self.dice.ms(100, 3_000) } else { self.dice.ms(3_000, 12_000) };
         world.say(|| format!("fault {kind} of node {node}, other {other}, for {takes:?}"));
         match kind {
-            0..=1 => world.nodes[at].paused_until = world.now + takes,
-            2..=3 if world.nodes[at].is_up() => {
-                world.nodes[at].kill();
+            0..=1 => world.node(node).paused_until = world.now + takes,
+            2..=3 => self.kill(world, node, takes),
+            4 if world.node(node).is_up() => {
+                let seed = self.dice.next();
+                world.node(node).power_cut(seed);
                 self.later(world, takes, Undo::Start(node));
             }
-            4 if world.nodes[at].is_up() => {
-                world.nodes[at].power_cut(self.dice.next());
-                self.later(world, takes, Undo::Start(node));
-            }
-            5..=6 if node != other => self.cut(world, node, other, takes, false),
-            7 if node != other => self.cut(world, node, other, takes, true),
-            8 => {
-                let both = self.dice.chance(60);
-                for other in NODES.into_iter().filter(|other| *other != node) {
-                    self.cut(world, node, other, takes, both);
-                }
-            }
+            5 if node != other => self.cut(world, node, other, takes, false),
+            6 if node != other => self.cut(world, node, other, takes, true),
+            7..=8 => self.cut_off(world, node, takes),
             9 => {
                 let before = world.network.lock().weather.lost_permille;
                 world.network.lock().weather.lost_permille = self.dice.within(20, 200);
                 self.later(world, takes, Undo::Weather(before.min(10)));
             }
+            // Longer than any broker's timeout: nobody may go for that.
+            10 => NODES.iter().for_each(|id| {
+                world.node(*id).paused_until = world.now + takes + self.dice.ms(2_000, 8_000);
+            }),
+            11 => NODES.iter().for_each(|id| self.kill(world, *id, takes)),
+            12 => NODES.iter().for_each(|id| world.node(*id).hands_over_to(node)),
+            13 if world.node(node).is_up() => {
+                world.node(node).stops();
+                self.later(world, STOPS_WITHIN, Undo::Kill(node));
+                self.later(world, STOPS_WITHIN + takes, Undo::Start(node));
+            }
             _ => {}
+        }
+    }
+
+    fn kill(&mut self, world: &mut World, node: NodeId, takes: Duration) {
+        if world.node(node).is_up() {
+            world.node(node).kill();
+            let longer = self.dice.ms(0, 500);
+            self.later(world, takes + longer, Undo::Start(node));
+        }
+    }
+
+    /// A node is cut off from all others; it may still hear or still speak.
+    fn cut_off(&mut self, world: &World, node: NodeId, takes: Duration) {
+        let (both, speaks) = (self.dice.chance(50), self.dice.chance(50));
+        for other in NODES.into_iter().filter(|other| *other != node) {
+            let (from, to) = if speaks { (other, node) } else { (node, other) };
+            self.cut(world, from, to, takes, both);
         }
     }
 
@@ -116,7 +141,7 @@ impl Faults {
     fn of_brokers(&mut self, world: &mut World) {
         let broker = usize::try_from(self.dice.within(0, world.brokers.len() as u64)).unwrap();
         let node = self.dice.pick(&NODES).unwrap();
-        let kind = self.dice.within(0, 12);
+        let kind = self.dice.within(0, 15);
         let takes = self.dice.ms(300, 13_000);
         world.say(|| format!("fault {kind} of broker {broker}, node {node}, for {takes:?}"));
         let (now, place) = (world.now, world.brokers[broker].place);
@@ -131,8 +156,9 @@ impl Faults {
                 world.brokers[broker].moves();
                 self.later(world, takes.min(Duration::from_secs(1)), Undo::Broker(broker));
             }
-            4..=6 => world.brokers[broker].changes(),
-            7..=8 => world.brokers[broker].bounces(node),
+            4..=5 => world.brokers[broker].changes(),
+            6..=7 => world.brokers[broker].bounces(node),
+            8 => NODES.into_iter().for_each(|node| world.brokers[broker].bounces(node)),
             9 => {
                 let both = self.dice.chance(50);
                 self.cut(world, place, node, takes, both);
@@ -141,7 +167,21 @@ impl Faults {
                 let both = self.dice.chance(50);
                 self.cut(world, node, place, takes, both);
             }
-            11 => NODES.into_iter().for_each(|node| self.cut(world, place, node, takes, true)),
+            // It is heard again just before or after it is given up.
+            11 => {
+                let takes = world.brokers[broker].timeout.saturating_sub(Duration::from_millis(1_500))
+                    + self.dice.ms(0, 2_500);
+                NODES.into_iter().for_each(|node| self.cut(world, place, node, takes, true));
+            }
+            // It reaches one node only.
+            12 => NODES
+                .into_iter()
+                .filter(|other| *other != node)
+                .for_each(|node| self.cut(world, place, node, takes, true)),
+            13 if lives => {
+                world.brokers[broker].leaves(now);
+                self.later(world, takes, Undo::Broker(broker));
+            }
             _ => {}
         }
     }
@@ -150,21 +190,17 @@ impl Faults {
 impl Undo {
     fn now(self, world: &mut World) {
         world.say(|| format!("{self:?}"));
+        let now = world.now;
         match self {
             Self::Heal(a, b) => world.network.heal_between(a, b),
-            Self::Start(node) => {
-                let at = NODES.iter().position(|id| *id == node).unwrap();
-                if !world.nodes[at].is_up() {
-                    world.nodes[at].start(world.now);
-                }
-            }
-            Self::Broker(broker) => {
-                if !world.brokers[broker].lives() {
-                    let World { brokers, now, outside, network, record, .. } = world;
-                    brokers[broker].start(*now, outside, network, record);
-                }
+            Self::Start(node) if !world.node(node).is_up() => world.node(node).start(now),
+            Self::Kill(node) if world.node(node).is_up() => world.node(node).kill(),
+            Self::Broker(broker) if !world.brokers[broker].lives() => {
+                let World { brokers, now, outside, network, record, .. } = world;
+                brokers[broker].start(*now, outside, network, record);
             }
             Self::Weather(permille) => world.network.lock().weather.lost_permille = permille,
+            Self::Start(_) | Self::Kill(_) | Self::Broker(_) => {}
         }
     }
 }

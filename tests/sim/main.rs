@@ -15,6 +15,7 @@ mod clients;
 mod dice;
 mod disk;
 mod faults;
+mod hearing;
 mod host;
 mod invariants;
 mod network;

@@ -12,11 +12,17 @@ use raft_namesrv::server::{Server, ServerOptions};
 use raft_namesrv::service::{Service, ServiceOptions};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use storage::runtime::Runtime;
 use storage::snapshots::Snapshots;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 pub(crate) const NODES: [NodeId; 3] = [1, 2, 3];
+/// How long a leader tries to hand over.
+const HAND_OVER_WITHIN: Duration = Duration::from_secs(2);
+/// How long the guard keeps brokers whose timeout has passed: as long as a run has time for.
+pub(crate) const GUARD_HOLD: Duration = Duration::from_secs(4);
 
 /// What nodes are started with in one run.
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +31,8 @@ pub(crate) struct Setup {
     pub(crate) guard: bool,
     /// Entries between two snapshots.
     pub(crate) snapshot_entries: u64,
+    /// Of so many writes of a disk, one hangs.
+    pub(crate) disk_hangs_of: u64,
 }
 
 pub(crate) struct SimNode {
@@ -45,7 +53,16 @@ struct Process {
 }
 
 /// What a process has once it has opened its consensus.
-type Opened = Arc<Mutex<Option<(raft::Node, Liveness)>>>;
+type Opened = Arc<Mutex<Option<Running>>>;
+
+/// What a process works with.
+#[derive(Clone)]
+struct Running {
+    node: raft::Node,
+    liveness: Liveness,
+    service: Arc<Service>,
+    server: Server,
+}
 
 impl SimNode {
     pub(crate) fn new(id: NodeId, setup: Setup, network: &Arc<Network>, record: &Arc<Record>) -> Self {
@@ -71,7 +88,34 @@ impl SimNode {
 
     /// Its consensus, once it is open.
     pub(crate) fn node(&self) -> Option<raft::Node> {
-        Some(self.process.as_ref()?.node.lock().unwrap().as_ref()?.0.clone())
+        Some(self.running()?.node)
+    }
+
+    fn running(&self) -> Option<Running> {
+        self.process.as_ref()?.node.lock().unwrap().clone()
+    }
+
+    /// It asks for leadership to be handed to another.
+    pub(crate) fn hands_over_to(&self, to: NodeId) {
+        let (Some(process), Some(running)) = (&self.process, self.running()) else { return };
+        process.host.spawn(async move {
+            // Another leader, or none: then it stays as it is.
+            let _ = running.node.transfer(Some(to), Instant::now() + HAND_OVER_WITHIN).await;
+        });
+    }
+
+    /// It is asked to stop, in the order in which the program does it. What is left after a while must be killed.
+    pub(crate) fn stops(&self) {
+        let (Some(process), Some(running)) = (&self.process, self.running()) else { return };
+        process.host.spawn(async move {
+            running.service.stop();
+            if running.node.is_leader_with_lease().is_some() {
+                let _ = running.node.transfer(None, Instant::now() + HAND_OVER_WITHIN).await;
+            }
+            running.server.stop().await;
+            running.liveness.stop();
+            running.node.shutdown().await;
+        });
     }
 
     pub(crate) fn start(&mut self, now: Moment) {
@@ -92,6 +136,7 @@ impl SimNode {
         };
         host.spawn(starting.run(Arc::clone(&opened)));
         self.paused_until = now;
+        self.record.process_born(now, self.id);
         self.process = Some(Process { host, node: opened });
     }
 
@@ -107,8 +152,8 @@ impl SimNode {
     /// What it thinks of itself and of the brokers.
     pub(crate) fn tell(&self) -> String {
         let Some(process) = &self.process else { return format!("node {} is down", self.id) };
-        let Some((node, liveness)) = process.node.lock().unwrap().clone() else { return "not open".into() };
-        process.host.on(|| format!("{:?}\n{:#?}", node.status(), liveness.status()))
+        let Some(running) = self.running() else { return "not open".into() };
+        process.host.on(|| format!("{:?}\n{:#?}", running.node.status(), running.liveness.status()))
     }
 
     /// The process is killed: what it wrote is there, synced or not; its connections are closed by the kernel.
@@ -147,8 +192,13 @@ impl Starting {
             Err(error) => return self.record.violation(error),
         };
         let (log, clock, dice) = (Arc::clone(&disk.log), self.clock, Dice::of(self.dice.next(), "disk", 0));
-        tokio::spawn(async move { log.write(clock, dice).await });
-        let options = LivenessOptions { guard: self.setup.guard, ..LivenessOptions::new(self.id) };
+        let hangs_of = self.setup.disk_hangs_of;
+        tokio::spawn(async move { log.write(clock, dice, hangs_of).await });
+        let options = LivenessOptions {
+            guard: self.setup.guard,
+            guard_hold: GUARD_HOLD,
+            ..LivenessOptions::new(self.id)
+        };
         let liveness::Parts { liveness, messages, expired, notices } =
             Liveness::new(options, Arc::clone(&self.runtime));
         drop(notices);
@@ -160,11 +210,10 @@ impl Starting {
             }
         };
         liveness.start(node.clone());
-        *opened.lock().unwrap() = Some((node.clone(), liveness.clone()));
         let (record, id) = (Arc::clone(&self.record), self.id);
         let followed = node.clone();
         tokio::spawn(async move { record.follow(id, followed, clock).await });
-        self.serve(node, liveness, expired).await;
+        self.serve(opened, node, liveness, expired).await;
     }
 
     fn options(&self) -> Options {
@@ -196,6 +245,7 @@ impl Starting {
     /// Brokers and clients.
     async fn serve(
         self,
+        opened: Opened,
         node: raft::Node,
         liveness: Liveness,
         mut expired: mpsc::UnboundedReceiver<SessionId>,
@@ -204,10 +254,12 @@ impl Starting {
         let mut options = ServiceOptions::new(self.id);
         // It would show what is old, and say so only in its status.
         options.readiness.recovery_wait = None;
-        let service = Arc::new(Service::new(node.clone(), liveness, self.runtime, settings, options));
+        let service = Arc::new(Service::new(node.clone(), liveness.clone(), self.runtime, settings, options));
         let following = Arc::clone(&service);
         tokio::spawn(async move { following.follow().await });
-        let server = Server::new(service, ServerOptions::default());
+        let server = Server::new(Arc::clone(&service), ServerOptions::default());
+        *opened.lock().unwrap() =
+            Some(Running { node: node.clone(), liveness, service, server: server.clone() });
         let closing = server.clone();
         tokio::spawn(async move {
             while let Some(session) = expired.recv().await {

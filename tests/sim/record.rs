@@ -2,6 +2,7 @@
 //! clients were told. The invariants are asked at each event; the first violation ends the run.
 
 use crate::dice::Dice;
+use crate::hearing::Hearing;
 use crate::host::{Clock, Moment};
 use crate::invariants::acknowledged::Acknowledged;
 use crate::invariants::dead_leave::DeadLeave;
@@ -30,6 +31,9 @@ pub(crate) struct Record(Mutex<Seen>);
 
 #[derive(Default)]
 pub(crate) struct Seen {
+    /// The simulation has come so far.
+    pub(crate) now: Moment,
+    pub(crate) hearing: Hearing,
     pub(crate) history: OneHistory,
     pub(crate) former: FormerLeader,
     pub(crate) living: LivingStay,
@@ -74,10 +78,21 @@ impl Record {
         let mut seen = self.lock();
         let verdict = seen.former.voted(node, vote);
         seen.violated(verdict);
+        if vote.committed && vote.node == node {
+            let now = seen.now;
+            seen.hearing.elected(now, vote.term, node);
+        }
+    }
+
+    pub(crate) fn process_born(&self, now: Moment, node: NodeId) {
+        self.lock().hearing.born(now, node);
     }
 
     pub(crate) fn process_ended(&self, node: NodeId) {
-        self.lock().present.remove(&node);
+        let mut seen = self.lock();
+        let now = seen.now;
+        seen.hearing.ended(now, node);
+        seen.present.remove(&node);
     }
 
     /// Watches a node apply, as long as its process lives.
@@ -136,8 +151,11 @@ impl Seen {
         for removed in removed {
             self.removals += 1;
             self.say(now, || format!("{} removed at node {node}: {:?}", removed.key.address, removed.cause));
-            let verdict = self.living.removed(&removed);
-            self.violated(verdict);
+            // Without a leader of that term another invariant is violated.
+            if let Some(leader) = self.former.leader(entry.id.term) {
+                let verdict = self.living.removed(&removed, leader, &self.hearing);
+                self.violated(verdict);
+            }
         }
     }
 
@@ -146,6 +164,7 @@ impl Seen {
         let verdict = self.history.table(node, table);
         self.violated(verdict);
         let lives: BTreeSet<_> = table.lives().map(|(key, _)| key.clone()).collect();
+        self.known.table(now, table.revision().map_or(0, |id| id.index), &lives);
         let before = self.present.insert(node, lives).unwrap_or_default();
         for key in before.difference(&self.present[&node]) {
             self.known.left(now, node, key);

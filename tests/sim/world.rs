@@ -4,10 +4,11 @@ use crate::brokers::Broker;
 use crate::clients;
 use crate::dice::Dice;
 use crate::faults::Faults;
+use crate::hearing::Sight;
 use crate::host::{Host, Moment, STEP};
-use crate::invariants::progress;
+use crate::invariants::{guard_keeps, progress};
 use crate::network::{Network, Weather};
-use crate::node::{NODES, Setup, SimNode};
+use crate::node::{GUARD_HOLD, NODES, Setup, SimNode};
 use crate::record::Record;
 use raft::NodeId;
 use std::sync::Arc;
@@ -21,8 +22,18 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const PROGRESS_WITHIN: Duration = Duration::from_secs(12);
 /// And for so long it goes on then.
 const CALM_FOR: Duration = Duration::from_secs(2);
-/// No broker has a longer timeout.
-const TIMEOUT_MAX_MS: u64 = 6_000;
+/// A leader can decide so long after it was elected.
+const LEADS_WITHIN: Duration = Duration::from_secs(1);
+/// Timeouts of brokers.
+const TIMEOUT_MS: (u64, u64) = (3_000, 6_000);
+/// Between two hand-overs where who leads changes all the time: shorter than any timeout of a broker.
+const HAND_OVER_EVERY_MS: (u64, u64) = (1_200, 2_800);
+/// Everything may take this much longer then.
+const HAND_OVER_MARGIN: Duration = Duration::from_secs(1);
+/// Where disks hang often, everything may take this much longer.
+const SLOW_DISK_MARGIN: Duration = Duration::from_secs(3);
+/// How long the guard counts what is gone as gone at once.
+const GUARD_WINDOW: Duration = Duration::from_secs(10);
 
 pub(crate) struct World {
     pub(crate) now: Moment,
@@ -33,9 +44,12 @@ pub(crate) struct World {
     pub(crate) record: Arc<Record>,
     /// Brokers and clients.
     pub(crate) outside: Host,
+    /// Who leads changes all the time once faults are over.
+    changing_leaders: bool,
+    /// When it changes next, if it does.
+    next_change: Option<Moment>,
+    guarded: bool,
     looked: Moment,
-    /// Since when nothing is wrong with nodes and the network between them.
-    calm_since: Option<Moment>,
 }
 
 /// What a run came to.
@@ -57,16 +71,38 @@ impl World {
         };
         let network = Network::new(seed, weather);
         let record = Record::new(verbose);
-        let snapshot_entries = dice.pick(&[40, 200, 50_000]).unwrap();
-        let guard = dice.chance(50);
-        let setup = Setup { seed, guard, snapshot_entries };
+        let slow_disks = dice.chance(15);
+        let setup = Setup {
+            seed,
+            guard: dice.chance(50),
+            snapshot_entries: dice.pick(&[40, 200, 50_000]).unwrap(),
+            disk_hangs_of: if slow_disks { 40 } else { 2_000 },
+        };
         let nodes = NODES.map(|id| SimNode::new(id, setup, &network, &record)).into();
-        // The guard lets a few brokers go whenever they want.
-        let count = if guard { 4 } else { dice.within(4, 8) };
-        let brokers = (0..count).map(|number| Broker::new(number, dice.ms(3_000, TIMEOUT_MAX_MS))).collect();
+        // The guard lets four brokers go whenever they want.
+        let count = dice.pick(&[4, 4, 5, 6, 7, 9]).unwrap();
+        let guarded = setup.guard && count > 4;
+        let broker = |number| Broker::new(seed, number, dice.ms(TIMEOUT_MS.0, TIMEOUT_MS.1));
+        let brokers = (0..count).map(broker).collect();
+        record.lock().dead.patience = if slow_disks { SLOW_DISK_MARGIN } else { Duration::ZERO }
+            + if guarded { GUARD_WINDOW + GUARD_HOLD } else { Duration::ZERO };
         let outside = Host::new(Moment::ZERO, dice.next());
+        let changing_leaders = dice.chance(50);
         let now = Moment::ZERO;
-        Self { now, dice, nodes, brokers, network, record, outside, looked: now, calm_since: None }
+        let looked = now;
+        Self {
+            now,
+            dice,
+            nodes,
+            brokers,
+            network,
+            record,
+            outside,
+            changing_leaders,
+            next_change: None,
+            guarded,
+            looked,
+        }
     }
 
     /// Runs it all.
@@ -96,16 +132,21 @@ impl World {
             self.step()?;
         }
         faults.end(self);
-        let longest = Duration::from_millis(TIMEOUT_MAX_MS);
-        self.until("after the faults", PROGRESS_WITHIN + longest)?;
+        let patience =
+            PROGRESS_WITHIN + Duration::from_millis(TIMEOUT_MS.1) + self.record.lock().dead.patience;
+        self.until("after the faults", patience)?;
+        if self.changing_leaders {
+            self.record.lock().dead.patience += HAND_OVER_MARGIN;
+            self.next_change = Some(self.now);
+        }
         self.brokers[0].die(self.now, true);
         self.brokers[1].die(self.now, false);
         self.brokers[2].changes();
-        let end = self.now + CALM_FOR;
-        while self.now < end {
-            self.step()?;
+        self.calm(CALM_FOR)?;
+        self.until("at the end", patience)?;
+        if self.guarded {
+            self.all_brokers_vanish()?;
         }
-        self.until("at the end", PROGRESS_WITHIN)?;
         let seen = self.record.lock();
         Ok(Outcome {
             trace: seen.trace,
@@ -114,6 +155,30 @@ impl World {
             removals: seen.removals,
             writes: seen.acknowledged.writes,
         })
+    }
+
+    /// Nothing goes wrong.
+    fn calm(&mut self, lasts: Duration) -> Result<(), String> {
+        let end = self.now + lasts;
+        while self.now < end {
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    /// The guard keeps some of them, for their timeouts at least.
+    fn all_brokers_vanish(&mut self) -> Result<(), String> {
+        // Nothing else counts as gone at once with them, and all of them are there.
+        for broker in &mut self.brokers {
+            if !broker.lives() {
+                broker.start(self.now, &self.outside, &self.network, &self.record);
+            }
+        }
+        self.calm(GUARD_WINDOW + Duration::from_secs(2))?;
+        self.until("before all brokers vanish", PROGRESS_WITHIN)?;
+        self.brokers.iter_mut().for_each(|broker| broker.die(self.now, true));
+        self.calm(Duration::from_secs(2))?;
+        guard_keeps::look(&self.record.lock(), self.brokers.len())
     }
 
     /// Steps until there is progress.
@@ -134,12 +199,18 @@ impl World {
 
     fn step(&mut self) -> Result<(), String> {
         self.network.step(self.now);
+        if self.next_change.is_some_and(|at| at <= self.now) {
+            self.next_change = Some(self.now + self.dice.ms(HAND_OVER_EVERY_MS.0, HAND_OVER_EVERY_MS.1));
+            let to = self.dice.pick(&NODES).unwrap();
+            self.nodes.iter().for_each(|node| node.hands_over_to(to));
+        }
         let next = self.now + STEP;
         for node in &mut self.nodes {
             node.run_until(next);
         }
         self.outside.run_until(next);
         self.now = next;
+        self.record.lock().now = next;
         if self.now >= self.looked + LOOK_EVERY {
             self.looked = self.now;
             self.look();
@@ -158,20 +229,33 @@ impl World {
     }
 
     fn look(&mut self) {
-        let calm = self.network.is_fair()
-            && NODES.iter().all(|node| self.runs(*node))
-            && NODES.iter().all(|a| NODES.iter().all(|b| self.network.linked(*a, *b)));
-        self.calm_since = if calm { self.calm_since.or(Some(self.now)) } else { None };
+        let sights = NODES.map(|node| (node, self.sight(node)));
         let mut seen = self.record.lock();
+        for (node, sight) in sights {
+            seen.hearing.look(self.now, LOOK_EVERY, node, sight);
+        }
         seen.living
             .look(self.now, |node, place| self.network.linked(node, place) && self.hears_and_tells(node));
-        if let Some(calm) = self.calm_since {
-            seen.look_for_dead(self.now, calm, &NODES);
+        if let Some(decider) = seen.hearing.decider(self.now, LEADS_WITHIN, NODES.len()) {
+            seen.look_for_dead(self.now, &decider);
         }
+    }
+
+    fn sight(&self, node: NodeId) -> Sight {
+        let others = || NODES.into_iter().filter(|other| *other != node && self.runs(*other));
+        let (speaks_with, apart): (Vec<_>, Vec<_>) =
+            others().partition(|other| self.network.linked(node, *other));
+        let half = apart.into_iter().filter(|other| self.network.half_linked(node, *other)).collect();
+        Sight { runs: self.runs(node), speaks_with, half, fair: self.network.is_fair() }
     }
 
     pub(crate) fn say(&self, text: impl FnOnce() -> String) {
         self.record.lock().say(self.now, text);
+    }
+
+    pub(crate) fn node(&mut self, id: NodeId) -> &mut SimNode {
+        let at = NODES.iter().position(|node| *node == id).unwrap();
+        &mut self.nodes[at]
     }
 
     pub(crate) fn runs(&self, node: NodeId) -> bool {

@@ -1,12 +1,13 @@
 //! A dead broker is gone within its bound.
 //!
-//! While nothing is wrong with the nodes: a process whose connections ended goes within a second, a machine that vanished
-//! goes when its connections are found out or by its timeout, whatever comes first. Faults of nodes make it later, for
-//! clocks start anew where nobody could listen: the bound counts from when the last fault was over.
+//! A process whose connections ended goes within a second, a machine that vanished goes when its connections are found
+//! out or by its timeout, whatever comes first: at each leader that runs, speaks with a majority, and has known of all
+//! brokers for a while what can be known. Who led before it, and how often that changed, does not matter. What happens to
+//! this leader or between it and the others makes it later, for then clocks start anew.
 
+use crate::hearing::Decider;
 use crate::host::Moment;
 use crate::record::Seen;
-use raft::NodeId;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use storage::route_info::BrokerKey;
@@ -31,33 +32,35 @@ pub(crate) struct Death {
 #[derive(Default)]
 pub(crate) struct DeadLeave {
     pub(crate) deaths: BTreeMap<BrokerKey, Death>,
+    /// How much longer it takes in this run: slow disks, and what a guard may keep.
+    pub(crate) patience: Duration,
 }
 
 impl DeadLeave {
-    /// When it must be gone at the latest, if nothing is wrong from `calm` on.
-    fn bound(death: &Death, calm: Moment) -> Moment {
-        let settled = calm + SETTLED_AFTER;
-        if death.at < settled {
-            return settled + death.timeout + MARGIN;
-        }
-        if death.seen {
-            return death.at + ENDED_WITHIN;
-        }
-        death.at + death.timeout.min(FOUND_OUT_AFTER) + MARGIN
+    /// When it must be gone at the latest, if the leader knows of brokers what can be known since then.
+    fn bound(&self, death: &Death, knows_since: Moment) -> Moment {
+        let settled = knows_since + SETTLED_AFTER;
+        let bound = if death.at < settled {
+            settled + death.timeout + MARGIN
+        } else if death.seen {
+            death.at + ENDED_WITHIN
+        } else {
+            death.at + death.timeout.min(FOUND_OUT_AFTER) + MARGIN
+        };
+        bound + self.patience
     }
 }
 
 impl Seen {
-    /// Looks for dead brokers that are still in tables. Calm since then: no fault of a node or between nodes.
-    pub(crate) fn look_for_dead(&mut self, now: Moment, calm: Moment, nodes: &[NodeId]) {
+    /// Looks for dead brokers that are still in tables.
+    pub(crate) fn look_for_dead(&mut self, now: Moment, decider: &Decider) {
         for (key, death) in &self.dead.deaths {
-            let bound = DeadLeave::bound(death, calm);
+            let bound = self.dead.bound(death, decider.knows_since);
             if now > bound
-                && let Some(node) = nodes.iter().find(|node| self.has(**node, key))
+                && let Some(node) = decider.nodes.iter().find(|node| self.has(**node, key))
             {
                 let text = format!(
-                    "{} is dead ({death:?}) and was to be gone by {bound:?}, but node {node} has it at {now:?} \
-                     (calm since {calm:?})",
+                    "{} is dead ({death:?}) and was to be gone by {bound:?}, but node {node} has it at {now:?}: {decider:?}",
                     key.address
                 );
                 return self.violated(Err(text));

@@ -25,6 +25,10 @@ impl FormerLeader {
         Ok(())
     }
 
+    pub(crate) fn leader(&self, term: u64) -> Option<NodeId> {
+        self.leaders.get(&term).copied()
+    }
+
     pub(crate) fn appended(&mut self, id: LogId, commands: Vec<Command>) {
         self.entries.insert(id, commands);
     }
@@ -41,7 +45,7 @@ impl FormerLeader {
                 _ => None,
             });
             let by: Vec<_> = decided.collect();
-            let leader = self.leaders.get(&id.term).copied();
+            let leader = self.leader(id.term);
             if !by.iter().any(|(node, term)| *term == Some(id.term) && Some(*node) == leader) {
                 return Err(format!(
                     "{} was removed at {id}, where node {leader:?} leads; decided by (node, term) {by:?}",

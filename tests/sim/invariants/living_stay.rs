@@ -3,8 +3,9 @@
 //! A broker is *covered* while a node runs to which it has a connection that works, over which it has registered, and
 //! which is linked with all other nodes that run, one at least. One that was covered throughout must not go. One that
 //! was not may have ended its connections as far as the others can tell, and expires when it was uncovered for its
-//! whole timeout.
+//! whole timeout, of which only that counts in which the one who decided it ran: who stands still hears nobody.
 
+use crate::hearing::Hearing;
 use crate::host::Moment;
 use crate::record::Removed;
 use raft::NodeId;
@@ -19,8 +20,6 @@ const HEARD_WITHIN: Duration = Duration::from_millis(2_500);
 const DECIDED_EARLIER: Duration = Duration::from_secs(5);
 /// What is known of silences is no finer.
 const FINENESS: Duration = Duration::from_millis(2_000);
-/// An end of a connection that nobody saw is found out after this.
-const END_FOUND_AFTER: Duration = Duration::from_secs(15);
 
 /// A broker's process.
 #[derive(Debug, Clone)]
@@ -91,19 +90,19 @@ impl LivingStay {
         }
     }
 
-    pub(crate) fn removed(&self, removed: &Removed) -> Result<(), String> {
+    /// `by`: who decided it.
+    pub(crate) fn removed(&self, removed: &Removed, by: NodeId, hearing: &Hearing) -> Result<(), String> {
         let Some(life) = self.lives.get(&removed.key).filter(|life| life.registered) else { return Ok(()) };
         let stretch = life.uncovered_since.map(|from| (from, removed.at)).or(life.last_uncovered);
-        let excused = stretch.is_some_and(|(from, to)| match removed.cause {
-            Cause::Expired { .. } => {
-                to - from + FINENESS >= life.timeout && removed.at <= to + DECIDED_EARLIER
-            }
-            _ => removed.at <= to + END_FOUND_AFTER,
+        let excused = stretch.is_some_and(|(from, to)| {
+            let lately = removed.at <= to + DECIDED_EARLIER;
+            let silent = || hearing.ran(by, from, to) + FINENESS >= life.timeout;
+            lately && (!matches!(removed.cause, Cause::Expired { .. }) || silent())
         });
         if excused {
             return Ok(());
         }
-        Err(format!("a living broker was removed: {removed:?}, {life:?}"))
+        Err(format!("a living broker was removed by node {by}: {removed:?}, {life:?}"))
     }
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod acknowledged;
 pub(crate) mod dead_leave;
 pub(crate) mod former_leader;
+pub(crate) mod guard_keeps;
 pub(crate) mod living_stay;
 pub(crate) mod one_history;
 pub(crate) mod progress;

@@ -1,35 +1,50 @@
 //! A registration that was answered with success was in the table of the node that answered, at some moment between
-//! question and answer.
+//! question and answer; and also in the newest table that any node had.
 
 use crate::host::Moment;
 use crate::record::Seen;
 use raft::NodeId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use storage::route_info::BrokerKey;
 
 #[derive(Default)]
 pub(crate) struct RegisteredIsKnown {
     /// When a broker last left the tables of a node.
     left: BTreeMap<(NodeId, BrokerKey), Moment>,
+    /// The newest table that any node had: its index, who is in it, when who left it.
+    newest: u64,
+    present: BTreeSet<BrokerKey>,
+    gone: BTreeMap<BrokerKey, Moment>,
 }
 
 impl RegisteredIsKnown {
     pub(crate) fn left(&mut self, now: Moment, node: NodeId, key: &BrokerKey) {
         self.left.insert((node, key.clone()), now);
     }
+
+    pub(crate) fn table(&mut self, now: Moment, index: u64, present: &BTreeSet<BrokerKey>) {
+        if index > self.newest {
+            self.newest = index;
+            let before = std::mem::replace(&mut self.present, present.clone());
+            self.gone.extend(before.difference(present).map(|key| (key.clone(), now)));
+        }
+    }
 }
 
 impl Seen {
     pub(crate) fn answered(&mut self, asked: Moment, now: Moment, node: NodeId, key: &BrokerKey) {
-        let left = self.known.left.get(&(node, key.clone())).copied();
+        let since = |left: Option<&Moment>| left.is_some_and(|left| *left >= asked);
+        let left = self.known.left.get(&(node, key.clone()));
         // A node that is down by now may have had it.
-        if self.has(node, key) || left.is_some_and(|left| left >= asked) || !self.present.contains_key(&node)
-        {
+        let here = self.has(node, key) || since(left) || !self.present.contains_key(&node);
+        let gone = self.known.gone.get(key);
+        let newest = self.known.present.contains(key) || since(gone);
+        if here && newest {
             return;
         }
         self.violated(Err(format!(
-            "node {node} answered a registration of {} with success between {asked:?} and {now:?}, and did not have \
-             it (left: {left:?})",
+            "node {node} answered a registration of {} with success between {asked:?} and {now:?}; in its table: {here} \
+             (left {left:?}), in the newest: {newest} (left {gone:?})",
             key.address
         )));
     }

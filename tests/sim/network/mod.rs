@@ -160,6 +160,12 @@ impl Network {
         inner.paths.carry(a, b) && inner.paths.carry(b, a)
     }
 
+    /// One direction works at least.
+    pub(crate) fn half_linked(&self, a: Place, b: Place) -> bool {
+        let inner = self.lock();
+        inner.paths.carry(a, b) || inner.paths.carry(b, a)
+    }
+
     /// What a machine's process leaves behind is told at once: nothing of it was cut lately, and few packets are lost.
     pub(crate) fn tells_at_once(&self, place: Place) -> bool {
         let inner = self.lock();

@@ -1,0 +1,116 @@
+//! What nodes could hear and decide: when each ran, and since when it sees the others as it does now.
+
+use crate::host::Moment;
+use raft::NodeId;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A process of a node.
+#[derive(Debug)]
+struct Process {
+    born: Moment,
+    ended: Option<Moment>,
+    /// Times in which it stood still.
+    stood: Vec<(Moment, Moment)>,
+}
+
+impl Process {
+    /// How long it ran between two moments.
+    fn ran(&self, from: Moment, to: Moment) -> Duration {
+        let (from, to) = (from.max(self.born), self.ended.map_or(to, |ended| ended.min(to)));
+        let stood = self.stood.iter().map(|(begin, end)| (*end).min(to).saturating_sub((*begin).max(from)));
+        to.saturating_sub(from).saturating_sub(stood.sum())
+    }
+}
+
+/// What a node sees of the nodes, as far as it matters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sight {
+    /// It runs.
+    pub(crate) runs: bool,
+    /// Others that run, with which it can speak both ways.
+    pub(crate) speaks_with: Vec<NodeId>,
+    /// Others that run, with which it can speak one way only.
+    pub(crate) half: Vec<NodeId>,
+    /// Few packets are lost.
+    pub(crate) fair: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Hearing {
+    processes: BTreeMap<NodeId, Vec<Process>>,
+    sights: BTreeMap<NodeId, (Moment, Sight)>,
+    /// The last leader that was elected, and when.
+    leader: Option<(u64, NodeId, Moment)>,
+}
+
+impl Hearing {
+    pub(crate) fn born(&mut self, now: Moment, node: NodeId) {
+        self.processes.entry(node).or_default().push(Process { born: now, ended: None, stood: Vec::new() });
+        self.sights.remove(&node);
+    }
+
+    pub(crate) fn ended(&mut self, now: Moment, node: NodeId) {
+        if let Some(process) = self.processes.get_mut(&node).and_then(|processes| processes.last_mut()) {
+            process.ended.get_or_insert(now);
+        }
+        self.sights.remove(&node);
+    }
+
+    /// A look at a node; there was one `every` ago.
+    pub(crate) fn look(&mut self, now: Moment, every: Duration, node: NodeId, sight: Sight) {
+        if !sight.runs
+            && let Some(process) = self.processes.get_mut(&node).and_then(|processes| processes.last_mut())
+        {
+            let begin = now.saturating_sub(every);
+            match process.stood.last_mut() {
+                Some((_, end)) if *end >= begin => *end = now,
+                _ => process.stood.push((begin, now)),
+            }
+        }
+        let before = self.sights.remove(&node).filter(|(_, before)| *before == sight);
+        self.sights.insert(node, before.unwrap_or((now, sight)));
+    }
+
+    pub(crate) fn elected(&mut self, now: Moment, term: u64, node: NodeId) {
+        if self.leader.is_none_or(|(newest, ..)| newest < term) {
+            self.leader = Some((term, node, now));
+        }
+    }
+
+    /// Who was elected last.
+    pub(crate) fn leader(&self) -> Option<NodeId> {
+        self.leader.map(|(_, node, _)| node)
+    }
+
+    /// How long a process of a node at most ran between two moments.
+    pub(crate) fn ran(&self, node: NodeId, from: Moment, to: Moment) -> Duration {
+        let processes = self.processes.get(&node).into_iter().flatten();
+        processes.map(|process| process.ran(from, to)).max().unwrap_or_default()
+    }
+
+    /// The leader that can decide, the nodes that see what it sees, and since when it knows of every broker what can be
+    /// known. `None`: nobody can decide, or the one who leads has only just begun.
+    pub(crate) fn decider(&self, now: Moment, settles_in: Duration, nodes: usize) -> Option<Decider> {
+        let (_, leader, elected) = self.leader?;
+        let (since, sight) = self.sights.get(&leader)?;
+        let majority = (sight.speaks_with.len() + 1) * 2 > nodes;
+        if !sight.runs || !sight.fair || !majority || now < elected + settles_in {
+            return None;
+        }
+        // It does not know what others told the leader before it, but for those that told it too.
+        let all = sight.speaks_with.len() + 1 == nodes;
+        let knows_since = if all { *since } else { elected.max(*since) };
+        let with = sight.speaks_with.iter().copied().filter(|node| {
+            self.sights.get(node).is_some_and(|(_, sight)| sight.runs && sight.speaks_with.contains(&leader))
+        });
+        Some(Decider { knows_since, nodes: std::iter::once(leader).chain(with).collect() })
+    }
+}
+
+/// See [`Hearing::decider`].
+#[derive(Debug)]
+pub(crate) struct Decider {
+    pub(crate) knows_since: Moment,
+    pub(crate) nodes: Vec<NodeId>,
+}

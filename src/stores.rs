@@ -126,21 +126,31 @@ fn snapshots_refused(error: SnapshotError) -> RunError {
     }
 }
 
-/// The newest snapshot must be the one that was made durable last, and reach what was purged from the log.
+/// The snapshots must reach what was purged from the log, or entries are lost. With one older than the newest that was
+/// ever durable (which somebody moved away, being damaged) the log behind it leads to the same tables.
 fn check_snapshot(opened: &Opened, snapshots: &SledSnapshots) -> Result<(), RunError> {
     let newest = snapshots.latest().map(|meta| meta.last);
-    let must_reach = opened.directory.marker().get().snapshot.max(opened.log.state().purged);
-    if newest >= must_reach {
-        return Ok(());
-    }
+    let (purged, marked) = (opened.log.state().purged, opened.directory.marker().get().snapshot);
     let show = |id: Option<LogId>| id.map_or("none".to_owned(), |id| id.to_string());
-    Err(RunError::Refused(format!(
-        "the snapshots in {} are not whole: the newest stands at {}, and entries up to {} are only in a snapshot; \
-         nothing was changed; see {RUNBOOK}",
-        opened.directory.snapshots().display(),
-        show(newest),
-        show(must_reach),
-    )))
+    let directory = opened.directory.snapshots();
+    if newest < purged {
+        return Err(RunError::Refused(format!(
+            "the snapshots in {} and the log do not meet: the newest snapshot stands at {}, the log begins after {}, and \
+             what is between them is lost here; nothing was changed; see {RUNBOOK}",
+            directory.display(),
+            show(newest),
+            show(purged),
+        )));
+    }
+    if newest < marked {
+        tracing::warn!(
+            directory = %directory.display(),
+            newest = %show(newest),
+            expected = %show(marked),
+            "the newest snapshot is not there any more: this node goes on from an older state and the log behind it"
+        );
+    }
+    Ok(())
 }
 
 /// Looks at the free space until it is dropped.
@@ -205,7 +215,7 @@ impl raft::Directory for NodeDirectory {
     }
 }
 
-/// Snapshots whose newest is noted in the marker, so that a directory that lost it is found out.
+/// Snapshots whose newest is noted in the marker, so that a directory that lost it says so.
 struct MarkedSnapshots {
     snapshots: Arc<SledSnapshots>,
     marker: Arc<MarkerFile>,

@@ -12,3 +12,4 @@ mod reads;
 mod recordings;
 mod registration;
 mod requests;
+mod snapshots;

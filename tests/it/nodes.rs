@@ -2,6 +2,7 @@
 
 use raft_namesrv::{Listeners, NodeConfig, RunError, Running, run};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -46,6 +47,17 @@ impl Node {
     }
 
     async fn start(config: NodeConfig, dir: TempDir, clients: TcpListener, peers: TcpListener) -> Self {
+        let started = Self::try_start(config, dir, clients, peers).await;
+        started.unwrap_or_else(|ended| panic!("the node did not start: {ended:?}"))
+    }
+
+    /// Gives how it ended when it did not start.
+    async fn try_start(
+        config: NodeConfig,
+        dir: TempDir,
+        clients: TcpListener,
+        peers: TcpListener,
+    ) -> Result<Self, Result<(), RunError>> {
         let (stop, stopped) = oneshot::channel::<()>();
         let (started, starting) = oneshot::channel();
         let with = config.clone();
@@ -57,8 +69,8 @@ impl Node {
             let listeners = Listeners { clients, peers, http: Some(http) };
             run(with, listeners, shutdown, |running| drop(started.send(running.clone()))).await
         });
-        let Ok(running) = starting.await else { panic!("the node did not start: {:?}", task.await) };
-        Self { running, stop: Some(stop), task, config, dir }
+        let Ok(running) = starting.await else { return Err(task.await.unwrap()) };
+        Ok(Self { running, stop: Some(stop), task, config, dir })
     }
 
     /// Where brokers and clients connect to.
@@ -102,6 +114,21 @@ pub(crate) struct Stopped {
 }
 
 impl Stopped {
+    /// Its data directory.
+    pub(crate) fn data(&self) -> &Path {
+        &self.config.data
+    }
+
+    /// Why it does not start again. Its data stay.
+    pub(crate) async fn refusal(&self) -> String {
+        let (config, nothing) = (self.config.clone(), TempDir::new().unwrap());
+        match Node::try_start(config, nothing, free_port().await, free_port().await).await {
+            Err(Err(RunError::Refused(why))) => why,
+            Err(ended) => panic!("it ended otherwise: {ended:?}"),
+            Ok(_) => panic!("it started"),
+        }
+    }
+
     /// Starts it again on its ports. Does not wait until it is ready.
     pub(crate) async fn start(self) -> Node {
         let clients = TcpListener::bind(self.addresses.0).await.unwrap();

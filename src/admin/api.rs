@@ -55,6 +55,9 @@ pub struct StatusView {
     pub state_hash: Option<String>,
     /// Members, voters first.
     pub members: Vec<MemberView>,
+    /// Nodes whose tables differed from this node's at the same entry: an alarm.
+    #[serde(default)]
+    pub diverged_from: Vec<u64>,
     /// What an operator should know or do, in a sentence; empty when all is well.
     pub notice: String,
 }
@@ -214,6 +217,7 @@ impl StatusView {
             counts: CountsView::new(table),
             state_hash: None,
             members: status.members.iter().map(MemberView::new).collect(),
+            diverged_from: status.diverged.clone(),
             notice: notice(&status.notice, guard),
         }
     }

@@ -12,6 +12,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
+use raft::Status;
 use std::fmt;
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ impl fmt::Debug for NodeMetrics {
 impl Collector for NodeMetrics {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut out = Out(encoder);
-        node(&mut out, &self.0)?;
+        node(&mut out, &self.0.node.status(), &Readiness::of(&self.0))?;
         tables(&mut out, &self.0)?;
         port(&mut out, &self.0)?;
         registrations(&mut out, &self.0)?;
@@ -90,9 +91,7 @@ impl Out<'_> {
     }
 }
 
-fn node(out: &mut Out<'_>, running: &Running) -> fmt::Result {
-    let status = running.node.status();
-    let readiness = Readiness::of(running);
+fn node(out: &mut Out<'_>, status: &Status, readiness: &Readiness) -> fmt::Result {
     let index = |id: Option<storage::LogId>| id.map_or(0, |id| id.index);
     out.gauge("ready", "1 while look-ups are answered", None, u64::from(readiness.ready))?;
     out.gauge(
@@ -126,6 +125,12 @@ fn node(out: &mut Out<'_>, running: &Running) -> fmt::Result {
         "Members with a working connection, itself included",
         None,
         reachable as u64,
+    )?;
+    out.gauge(
+        "state_diverged",
+        "Nodes whose tables differed from this node's at the same entry: an alarm",
+        None,
+        status.diverged.len() as u64,
     )?;
     if let Some(since) = status.since_leader {
         out.seconds("since_leader", "Time since a leader was last heard", since)?;
@@ -214,3 +219,6 @@ fn liveness(out: &mut Out<'_>, running: &Running) -> fmt::Result {
     let held_for = guard.protected_for.unwrap_or_default();
     out.seconds("eviction_guard_held_for", "How long the guard has been holding removals back", held_for)
 }
+
+#[cfg(test)]
+mod tests;

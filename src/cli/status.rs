@@ -24,7 +24,8 @@ struct NodeReport {
     error: Option<String>,
 }
 
-/// Asks each address. Fails when a node does not answer, none leads, or two states differ at one revision.
+/// Asks each address. Fails when a node does not answer, none leads, or the states of two nodes differ or differed at one
+/// revision.
 ///
 /// # Errors
 /// As said.
@@ -47,7 +48,6 @@ pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn print(reports: &[NodeReport]) -> Result<(), Failure> {
-    let optional = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |n| n.to_string());
     let rows = reports.iter().map(|report| match &report.status {
         None => [
             report.address.clone(),
@@ -78,23 +78,36 @@ fn print(reports: &[NodeReport]) -> Result<(), Failure> {
     });
     output::table(["ADDRESS", "NODE", "ROLE", "TERM", "LEADER", "REVISION", "READY"], rows.collect())?;
     for report in reports {
-        if let Some(error) = &report.error {
-            output::line(&format!("{}: {error}", report.address))?;
-        }
-        let notice = report.status.as_ref().map_or("", |s| s.notice.as_str());
-        if !notice.is_empty() {
-            output::line(&format!("{}: {notice}", report.address))?;
-        }
-        let hash = report.status.as_ref().and_then(|s| s.state_hash.as_ref());
-        if let (Some(hash), Some(status)) = (hash, &report.status) {
-            output::line(&format!(
-                "{}: state {hash} at revision {}",
-                report.address,
-                optional(status.revision)
-            ))?;
+        for remark in remarks(report) {
+            output::line(&format!("{}: {remark}", report.address))?;
         }
     }
     Ok(())
+}
+
+fn optional(number: Option<u64>) -> String {
+    number.map_or_else(|| "-".to_owned(), |n| n.to_string())
+}
+
+/// What does not fit into the table.
+fn remarks(report: &NodeReport) -> Vec<String> {
+    let mut remarks: Vec<String> = report.error.iter().cloned().collect();
+    let Some(status) = &report.status else { return remarks };
+    if !status.notice.is_empty() {
+        remarks.push(status.notice.clone());
+    }
+    if !status.diverged_from.is_empty() {
+        remarks.push(differed(status));
+    }
+    if let Some(hash) = &status.state_hash {
+        remarks.push(format!("state {hash} at revision {}", optional(status.revision)));
+    }
+    remarks
+}
+
+fn differed(status: &StatusView) -> String {
+    let others: Vec<String> = status.diverged_from.iter().map(ToString::to_string).collect();
+    format!("the tables of node {} differed from those of node {}", status.node_id, others.join(", "))
 }
 
 fn judge(reports: &[NodeReport]) -> Result<(), Failure> {
@@ -106,6 +119,9 @@ fn judge(reports: &[NodeReport]) -> Result<(), Failure> {
     let statuses: Vec<&StatusView> = reports.iter().filter_map(|r| r.status.as_ref()).collect();
     if statuses.iter().all(|s| s.leader.is_none()) {
         return Err(Failure::refused("no node knows a leader".to_owned()));
+    }
+    if let Some(diverged) = statuses.iter().find(|s| !s.diverged_from.is_empty()) {
+        return Err(Failure::refused(differed(diverged)));
     }
     for (number, a) in statuses.iter().enumerate() {
         for b in statuses.iter().skip(number + 1) {
@@ -119,4 +135,31 @@ fn judge(reports: &[NodeReport]) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn report(diverged_from: &[u64]) -> NodeReport {
+        let status = json!({
+            "version": "0", "nodeId": 1, "clusterId": null, "directoryId": "1", "role": "voter", "ready": true,
+            "notReadyBecause": "", "stale": false, "term": 1, "leader": 1, "leading": true, "sinceLeaderMs": 0,
+            "revision": 1, "lastIndex": 1, "committedIndex": 1, "purgedIndex": null, "snapshotIndex": null,
+            "logBytes": 1, "counts": {"topics": 0, "brokers": 0, "brokerNames": 0, "clusters": 0}, "members": [],
+            "divergedFrom": diverged_from, "notice": "",
+        });
+        let status = serde_json::from_value(status).unwrap();
+        NodeReport { address: "a:1".into(), status: Some(status), error: None }
+    }
+
+    #[test]
+    fn tables_that_differed_are_said_and_a_failure() {
+        assert!(remarks(&report(&[])).is_empty());
+        assert!(judge(&[report(&[])]).is_ok());
+        let said = "the tables of node 1 differed from those of node 2, 3";
+        assert_eq!(remarks(&report(&[2, 3])), [said]);
+        assert_eq!(judge(&[report(&[2, 3])]).unwrap_err().message, said);
+    }
 }

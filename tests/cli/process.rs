@@ -13,7 +13,11 @@ use std::time::{Duration, Instant};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn program() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_raft-namesrv"));
+    program_by(env!("CARGO_BIN_EXE_raft-namesrv"))
+}
+
+fn program_by(path: &str) -> Command {
+    let mut command = Command::new(path);
     // The developer's own settings must not reach the tests.
     for (name, _) in std::env::vars().filter(|(n, _)| n.starts_with("RAFT_NAMESRV") || n == "NAMESRV_ADDR") {
         command.env_remove(name);
@@ -80,7 +84,19 @@ impl Node {
 
     /// As [`Node::start`]; gives its log when it ends instead.
     fn try_start(data: &Path, more: &[&str]) -> Result<Self, Vec<String>> {
-        let mut child = program()
+        Self::try_start_by(program(), data, more)
+    }
+
+    /// A node whose writes beyond its limit of a file's size fail, instead of ending it.
+    pub(crate) fn start_with_writes_that_fail(data: &Path) -> Self {
+        let mut shell = program_by("sh");
+        // What is ignored stays ignored in what the shell becomes.
+        shell.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_raft-namesrv")]);
+        Self::try_start_by(shell, data, &[]).unwrap_or_else(|log| panic!("no address in {log:#?}"))
+    }
+
+    fn try_start_by(mut program: Command, data: &Path, more: &[&str]) -> Result<Self, Vec<String>> {
+        let mut child = program
             .args(["serve", "--data"])
             .arg(data)
             .args(if more.contains(&"--listen") { &[][..] } else { &["--listen", "127.0.0.1:0"] })
@@ -139,6 +155,23 @@ impl Node {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         self.child.wait().unwrap().code().unwrap()
+    }
+
+    /// From now on it can write no byte beyond this place of any file.
+    pub(crate) fn limit_files_to(&self, bytes: u64) {
+        let limit = rustix::process::Rlimit { current: Some(bytes), maximum: Some(bytes) };
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::prlimit(Some(pid), rustix::process::Resource::Fsize, limit).unwrap();
+    }
+
+    /// Waits until it ends by itself; gives its exit code and what it has said since it served.
+    pub(crate) fn ended(mut self) -> (i32, Vec<String>) {
+        let mut code = None;
+        until("it ends by itself", || {
+            code = self.child.try_wait().unwrap();
+            code.is_some()
+        });
+        (code.unwrap().code().expect("no signal ended it"), self.log.iter().collect())
     }
 
     /// Ends it with kill -9.

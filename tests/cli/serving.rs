@@ -43,6 +43,26 @@ fn a_taken_port_is_exit_code_3_and_names_the_address() {
     assert!(text.contains(&address), "{text}");
 }
 
+/// What it answers by then does not matter: without its log nothing can be acknowledged, and whoever watches over the
+/// process must be able to tell this end from a refusal.
+#[test]
+fn a_log_that_cannot_be_written_any_more_is_exit_code_4() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::start_with_writes_that_fail(dir.path());
+    stdout_of(&["kv", "put", "-n", &node.at(), "NS", "key", "before"]);
+    node.limit_files_to(1);
+    let after = run(&["kv", "put", "-n", &node.at(), "NS", "key", "after"]);
+    assert!(!after.status.success(), "acknowledged without a log: {after:?}");
+    let (code, log) = node.ended();
+    assert_eq!(code, 4, "{log:#?}");
+    let last = log.last().unwrap();
+    let said = ["raft-namesrv: the Raft core has died", "Write Log", "File too large"];
+    assert!(said.iter().all(|said| last.contains(said)), "{log:#?}");
+
+    let node = Node::start(dir.path(), &[]);
+    assert_eq!(stdout_of(&["kv", "get", "-n", &node.at(), "NS", "key"]), "before\n");
+}
+
 #[test]
 fn a_directory_of_another_node_or_process_is_exit_code_1() {
     let dir = tempfile::tempdir().unwrap();

@@ -17,7 +17,7 @@ use crate::peer::message::{Reply, Request};
 use crate::peer::peers::Peers;
 use crate::peer::server;
 use crate::published::Published;
-use crate::raft_runtime::with_randomness;
+use crate::raft_runtime::{blocking, with_randomness};
 use crate::types::Raft;
 use crate::{batcher, bootstrap, config, cut_tail, disk_watch, hash_check, leadership, snapshot_driver};
 use bytes::Bytes;
@@ -288,7 +288,11 @@ impl Node {
         core.context.tasks.close();
         let _ = timeout(STOP_STEP_MAX, core.context.tasks.wait()).await;
         let log = Arc::clone(&core.context.log);
-        let _ = timeout(STOP_STEP_MAX, tokio::task::spawn_blocking(move || log.close())).await;
+        let closing = blocking(move || {
+            log.close();
+            Ok(())
+        });
+        let _ = timeout(STOP_STEP_MAX, closing).await;
     }
 }
 

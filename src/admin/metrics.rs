@@ -158,6 +158,7 @@ fn port(out: &mut Out<'_>, running: &Running) -> fmt::Result {
         ("tls", &c.closed_tls),
         ("slow_reader", &c.closed_slow_reader),
         ("broker_expired", &c.closed_expired),
+        ("node_removed", &c.closed_removed),
     ];
     out.counted("connections_closed", "Connections closed, by reason", "reason", closed)?;
     let known = c.requests.iter().map(|(code, count)| (code.to_string(), count));

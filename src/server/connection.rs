@@ -82,35 +82,38 @@ struct Connection<S> {
     timer: Pin<Box<Sleep>>,
 }
 
-/// Serves a connection to its end, and tells liveness of it once all its registrations have their outcome.
-pub(super) async fn serve<S: ClientStream>(
+/// Serves a connection to its end, and tells liveness of it once all its registrations have their outcome. It can be
+/// told to end from this call on, before it is first polled.
+pub(super) fn serve<S: ClientStream>(
     shared: Arc<Shared>,
     stream: S,
     peer: SocketAddr,
     id: SessionId,
     seat: Seat,
-) {
+) -> impl Future<Output = ()> + Send {
     let (to_self, told) = mpsc::unbounded_channel();
     shared.registry.add(id, to_self.clone());
-    let mut connection = Connection {
-        decoder: Decoder::new(shared.options.limits.frame_bytes),
-        timer: Box::pin(tokio::time::sleep(REST.min(shared.options.limits.idle))),
-        last_moved: Instant::now(),
-        inbound: BytesMut::new(),
-        outbound: BytesMut::new(),
-        session: None,
-        worker: None,
-        of_broker: false,
-        stream,
-        peer,
-        id,
-        seat,
-        told,
-        to_self,
-        shared,
-    };
-    let ended = connection.exchange().await;
-    connection.end(ended).await;
+    async move {
+        let mut connection = Connection {
+            decoder: Decoder::new(shared.options.limits.frame_bytes),
+            timer: Box::pin(tokio::time::sleep(REST.min(shared.options.limits.idle))),
+            last_moved: Instant::now(),
+            inbound: BytesMut::new(),
+            outbound: BytesMut::new(),
+            session: None,
+            worker: None,
+            of_broker: false,
+            stream,
+            peer,
+            id,
+            seat,
+            told,
+            to_self,
+            shared,
+        };
+        let ended = connection.exchange().await;
+        connection.end(ended).await;
+    }
 }
 
 impl<S: ClientStream> Connection<S> {
@@ -327,8 +330,9 @@ impl<S: ClientStream> Connection<S> {
     async fn end(self, ended: Ended) {
         let Self { shared, stream, peer, id, worker, of_broker, session, seat, told, .. } = self;
         shared.registry.remove(id);
-        drop((stream, told));
+        // Who sees the close finds it counted.
         let by = record(&shared, peer, ended);
+        drop((stream, told));
         if let Some((tasks, running)) = worker {
             drop(tasks);
             let _ = running.await;
@@ -380,6 +384,10 @@ fn record(shared: &Shared, peer: SocketAddr, ended: Ended) -> ClosedBy {
         Ended::Told(Why::Expired) => {
             counters.closed_expired.add_one();
             tracing::info!(%peer, "connection closed: its broker expired");
+        }
+        Ended::Told(Why::Removed) => {
+            counters.closed_removed.add_one();
+            tracing::debug!(%peer, "connection closed: this node was removed");
         }
         Ended::Told(Why::Stopping) => {}
     }

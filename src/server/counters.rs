@@ -50,6 +50,8 @@ pub struct Counters {
     pub closed_slow_reader: Counter,
     /// Connections closed since their broker expired.
     pub closed_expired: Counter,
+    /// Connections closed since this node is no member any more.
+    pub closed_removed: Counter,
     /// Requests taken, by request code.
     pub requests: PerCode,
     /// Requests answered SYSTEM_BUSY: `Limits::in_flight_per_connection`.

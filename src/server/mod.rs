@@ -79,6 +79,8 @@ pub struct Server {
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long connections have to end once they are told to.
 const CLOSE_WAIT: Duration = Duration::from_millis(500);
+/// Between two times that a removed node closes the connections that it has.
+const SEND_AWAY_EVERY: Duration = Duration::from_secs(10);
 /// Between two looks at what is in flight while draining.
 const DRAIN_LOOK: Duration = Duration::from_millis(5);
 
@@ -106,8 +108,17 @@ impl Server {
         &self.shared.counters
     }
 
-    /// Takes connections until [`Server::stop`], and closes those that `expired` names.
-    pub async fn run(&self, listener: TcpListener, mut expired: mpsc::UnboundedReceiver<SessionId>) {
+    /// Takes connections until [`Server::stop`], and closes those that `expired` names; all of them when this node is
+    /// removed from its cluster.
+    pub async fn run(&self, listener: TcpListener, expired: mpsc::UnboundedReceiver<SessionId>) {
+        tokio::select! {
+            biased;
+            () = self.take_all(listener, expired) => {}
+            () = self.send_away_once_removed() => {}
+        }
+    }
+
+    async fn take_all(&self, listener: TcpListener, mut expired: mpsc::UnboundedReceiver<SessionId>) {
         loop {
             tokio::select! {
                 biased;
@@ -121,6 +132,20 @@ impl Server {
                     Err(error) => self.accept_failed(&error).await,
                 },
             }
+        }
+    }
+
+    /// A client keeps a connection that works, whatever is answered over it: only when it is closed does the client turn
+    /// to another node. So who comes later is sent away too, after an answer or two.
+    async fn send_away_once_removed(&self) {
+        let mut removed = self.shared.service.removed();
+        while removed.wait_for(|removed| *removed).await.is_ok() {
+            let open = self.shared.counters.connections_now.get();
+            if open > 0 {
+                tracing::info!(open, "this node is no member any more: its connections are closed");
+            }
+            self.shared.registry.close_all(Why::Removed);
+            tokio::time::sleep(SEND_AWAY_EVERY).await;
         }
     }
 

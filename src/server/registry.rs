@@ -22,6 +22,8 @@ pub(super) enum Why {
     Expired,
     /// The server stops.
     Stopping,
+    /// This node is no member of the cluster any more.
+    Removed,
 }
 
 type Open = HashMap<SessionId, mpsc::UnboundedSender<ToConnection>>;

@@ -177,6 +177,12 @@ impl Service {
         self.readiness.watch()
     }
 
+    /// Whether this node is no member any more, as it changes.
+    #[must_use]
+    pub fn removed(&self) -> watch::Receiver<bool> {
+        self.readiness.removed()
+    }
+
     /// From now on look-ups are answered "not ready" and writes are refused: the node stops.
     pub fn stop(&self) {
         self.readiness.stop();

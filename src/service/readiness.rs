@@ -46,6 +46,7 @@ pub(super) struct Readiness {
     /// What [`Readiness::get`] gives: a look-up must not take a lock.
     may_read: AtomicBool,
     now: watch::Sender<Ready>,
+    removed: watch::Sender<bool>,
 }
 
 impl Default for Readiness {
@@ -54,6 +55,7 @@ impl Default for Readiness {
             stopping: AtomicBool::new(false),
             may_read: AtomicBool::new(false),
             now: watch::Sender::new(Ready::No),
+            removed: watch::Sender::new(false),
         }
     }
 }
@@ -66,6 +68,10 @@ impl Readiness {
 
     pub(super) fn watch(&self) -> watch::Receiver<Ready> {
         self.now.subscribe()
+    }
+
+    pub(super) fn removed(&self) -> watch::Receiver<bool> {
+        self.removed.subscribe()
     }
 
     pub(super) fn stop(&self) {
@@ -93,6 +99,8 @@ impl Readiness {
             }
             let ready = decide(&status, recovering_since.elapsed(), options);
             self.set(ready);
+            let removed = status.standing == Standing::Removed;
+            self.removed.send_if_modified(|known| std::mem::replace(known, removed) != removed);
             let look = if ready == Ready::Yes { LOOK } else { LOOK_SOON };
             // A closed channel is a node that has ended; the sleep still paces the loop.
             let _ = tokio::time::timeout(look, leadership.changed()).await;

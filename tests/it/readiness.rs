@@ -1,6 +1,7 @@
 //! Who is entitled to answer look-ups, in every state of a node; and alive is another question than ready.
 
-use super::client::{Broker, Client, request};
+use super::client::{Broker, Client, bytes_of, request};
+use super::liveness::{assert_stays, let_another_pass};
 use super::nodes::{self, Node, PATIENCE, Stopped};
 use raft::{MemberChange, SnapshotPolicy, Standing};
 use raft_namesrv::service::Ready;
@@ -101,7 +102,21 @@ async fn a_node_that_was_away_for_long_answers_nothing_from_before() {
     }
 }
 
-/// One node runs when it is removed, and one is away and learns it only from the others. Neither serves again.
+/// Over a new connection, which a removed node may close at any time.
+async fn answers_not_ready(node: &Node) {
+    let ask = request(code::GET_ROUTEINFO_BY_TOPIC, &[("topic", "b_t0")]);
+    for _ in 0..3 {
+        let mut client = Client::connect(node.address()).await;
+        let _ = client.stream.write_all(&bytes_of(&ask)).await;
+        if let Some(answer) = client.next().await {
+            return assert_eq!(answer.code, 1);
+        }
+    }
+    panic!("closed without an answer each time");
+}
+
+/// One node runs when it is removed, and one is away and learns it only from the others. Neither serves again, and
+/// both close what connections they have: clients would stay with them as long as they answer anything.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn removed_nodes_answer_nothing_also_when_they_were_away() {
     let mut nodes = nodes::cluster_with(5, |config| {
@@ -109,28 +124,37 @@ async fn removed_nodes_answer_nothing_also_when_they_were_away() {
     })
     .await;
     let _broker = with_a_broker(&nodes).await;
+    let elsewhere = Broker::new("elsewhere", 2);
     let first = &nodes[0].running.node;
     first.transfer(Some(1), Instant::now() + PATIENCE).await.unwrap();
     let away = nodes.pop().unwrap().stop().await;
     let here = nodes.pop().unwrap();
+    let (mut client, mut of_broker) =
+        (Client::connect(here.address()).await, Client::connect(here.address()).await);
+    of_broker.done(&elsewhere.register()).await;
+    assert!(client.route("elsewhere_t0").await.is_ok());
     let first = &nodes[0].running.node;
     for id in [5, 4] {
         first.change_members(MemberChange::Remove(id), Instant::now() + PATIENCE).await.unwrap();
     }
     becomes(&here, Ready::No).await;
-    let mut client = Client::connect(here.address()).await;
-    assert_eq!(client.route("b_t0").await, Err(1));
+    assert!(client.is_closed().await && of_broker.is_closed().await);
+    assert!(here.running.server.counters().closed_removed.get() >= 2);
+    answers_not_ready(&here).await;
+    let_another_pass(&nodes, "other").await;
+    assert_stays(&nodes, &elsewhere).await;
     assert_eq!((http(&here, "/livez").await, http(&here, "/readyz").await), (200, 503));
 
     let away = away.start().await;
     let begun = Instant::now();
     let mut client = Client::connect(away.address()).await;
     while away.running.node.status().standing != Standing::Removed {
-        assert_eq!(client.route("b_t0").await, Err(1));
+        answers_not_ready(&away).await;
         assert!(begun.elapsed() < PATIENCE, "it never learned that it was removed");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert_eq!(client.route("b_t0").await, Err(1), "not even after waiting for a leader");
+    assert!(client.is_closed().await);
+    answers_not_ready(&away).await;
     assert_eq!((http(&away, "/livez").await, http(&away, "/readyz").await), (200, 503));
     for node in nodes.into_iter().chain([here, away]) {
         node.stop().await;

@@ -61,7 +61,7 @@ async fn routes_to(node: &Node, broker: &Broker) -> bool {
     }
 }
 
-async fn assert_stays(nodes: &[Node], broker: &Broker) {
+pub(crate) async fn assert_stays(nodes: &[Node], broker: &Broker) {
     for node in nodes {
         let (id, stays) = (node.config.node_id, routes_to(node, broker).await);
         assert!(stays, "{} is gone from node {id}: {:?}", broker.name, removals(node, broker));
@@ -83,7 +83,7 @@ async fn gone(nodes: &[Node], broker: &Broker) {
 }
 
 /// A broker comes to all nodes and goes: what ended before has been decided on when this returns.
-async fn let_another_pass(nodes: &[Node], name: &str) {
+pub(crate) async fn let_another_pass(nodes: &[Node], name: &str) {
     let other = Broker::new(name, 2);
     drop(registered_everywhere(nodes, &other).await);
     gone(nodes, &other).await;

@@ -218,7 +218,11 @@ fn liveness(out: &mut Out<'_>, running: &Running) -> fmt::Result {
     )?;
     out.gauge("eviction_guard_held", "Brokers that the guard keeps now", None, guard.held as u64)?;
     let held_for = guard.protected_for.unwrap_or_default();
-    out.seconds("eviction_guard_held_for", "How long the guard has been holding removals back", held_for)
+    out.seconds(
+        "eviction_guard_held_for",
+        "Time since the guard last began to hold removals back; 0 while it does not",
+        held_for,
+    )
 }
 
 #[cfg(test)]

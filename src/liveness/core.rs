@@ -37,6 +37,17 @@ pub(super) struct Leader<'a> {
     pub(super) incarnation: &'a dyn Fn(&BrokerKey) -> Option<Position>,
 }
 
+/// Brokers that left in an entry.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Left {
+    /// By expiry.
+    pub(super) expired: usize,
+    /// By disconnect.
+    pub(super) disconnected: usize,
+    /// Those of both that counted for the guard.
+    pub(super) guarded: usize,
+}
+
 /// Whom the caller must wake.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Wakes {
@@ -240,15 +251,16 @@ impl Core {
         }
     }
 
-    /// Everything up to this index was followed; so many brokers left in it by expiry and by disconnect.
-    pub(super) fn followed(&mut self, now: Instant, index: u64, expired: usize, disconnected: usize) {
+    /// Everything up to this index was followed, in which these brokers left.
+    pub(super) fn followed(&mut self, now: Instant, index: u64, left: Left) {
         let now = self.clock.advance(now);
         self.followed = self.followed.max(index);
-        self.counters.expired += expired as u64;
-        self.counters.disconnected += disconnected as u64;
+        self.counters.expired += left.expired as u64;
+        self.counters.disconnected += left.disconnected as u64;
         // A learner hears few of the brokers, so it could not tell when protection ends.
-        if !self.learner {
-            self.guard.applied(now, expired + disconnected, self.ledger.len());
+        if !self.learner && left.guarded > 0 {
+            let population = self.guarded(self.ledger.keys());
+            self.guard.applied(now, left.guarded, population);
         }
         self.removals.applied(index);
     }

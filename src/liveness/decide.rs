@@ -54,9 +54,13 @@ impl Core {
             return decision;
         }
         gone.extend(self.expired(now, leader));
-        let candidates = gone.iter().filter_map(|(key, at)| self.candidate(key, *at)).collect();
-        let under_way = self.removals.len();
-        let (mut go, held) = self.guard.admit(now, self.ledger.len(), under_way, candidates);
+        let candidates: Vec<_> = gone.iter().filter_map(|(key, at)| self.candidate(key, *at)).collect();
+        if candidates.is_empty() {
+            return decision;
+        }
+        let population = self.guarded(self.ledger.keys());
+        let under_way = self.guarded(self.removals.brokers());
+        let (mut go, held) = self.guard.admit(now, population, under_way, candidates);
         for candidate in held.iter().filter(|candidate| candidate.due <= now) {
             let until = self.guard.kept_until(candidate);
             self.ledger.postpone(&candidate.key, until);
@@ -70,6 +74,12 @@ impl Core {
         let number = self.removals.propose(under_way);
         decision.removal = Some(Batch { number, term: leader.term, brokers });
         decision
+    }
+
+    /// How many of these brokers of the table count for the guard.
+    pub(super) fn guarded<'a>(&self, brokers: impl IntoIterator<Item = &'a BrokerKey>) -> usize {
+        let counts = |key: &&BrokerKey| self.ledger.spoke(key).is_some_and(|spoke| self.guard.counts(spoke));
+        brokers.into_iter().filter(counts).count()
     }
 
     /// A new leader asks anew. While another one led, it may have heard brokers through nodes that this one is cut

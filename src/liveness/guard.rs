@@ -26,7 +26,9 @@ pub(super) struct Candidate {
 /// back. Brokers that left and came back, or made room for others, are no loss and do not count.
 ///
 /// Each voter counts the removals that it applies, so that the next leader goes on where the last one stopped: while
-/// protection lasts, a broker that was not heard since it began is held. A voter that was not there when it began
+/// protection lasts, a broker that was not heard since it began is held. Those that were heard since are alive and
+/// have had no part in it: they are judged among themselves, as if there were no others, and protection begins anew
+/// when most of them go. A voter that was not there when it began
 /// learns of it from those that were, or each restart of a leader would cost another share. When all are restarted at
 /// the same time, nobody knows, and everybody has a full timeout.
 #[derive(Debug)]
@@ -35,7 +37,7 @@ pub(super) struct Guard {
     share_percent: usize,
     window: Duration,
     hold: Duration,
-    /// When removals were applied, and how many brokers there were just before.
+    /// When removals were applied, and how many brokers there were just before, of those that count.
     applied: VecDeque<(Running, usize)>,
     since: Option<Running>,
     /// When it ended last.
@@ -55,8 +57,13 @@ impl Guard {
         }
     }
 
-    /// Splits the candidates into those that may go and those that are held. `population`: brokers in the table;
-    /// `under_way`: those of them whose removal is proposed.
+    /// Whether a broker that was last heard for certain then counts, as a living or a lost one: the others are held.
+    pub(super) fn counts(&self, spoke: Running) -> bool {
+        self.since.is_none_or(|since| spoke > since)
+    }
+
+    /// Splits the candidates into those that may go and those that are held. `population`: brokers in the table that
+    /// count; `under_way`: those of them whose removal is proposed.
     pub(super) fn admit(
         &mut self,
         now: Running,
@@ -67,32 +74,38 @@ impl Guard {
         if !self.enabled || candidates.is_empty() {
             return (candidates, Vec::new());
         }
-        let since = self.since;
         let (mut go, rest): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|c| now >= c.due + self.hold);
-        let (mut held, mut rest): (Vec<_>, Vec<_>) =
-            rest.into_iter().partition(|c| since.is_some_and(|since| c.spoke <= since));
+        let (mut rest, mut held): (Vec<_>, Vec<_>) = rest.into_iter().partition(|c| self.counts(c.spoke));
         let most = self.most_within_window(now, population);
-        let counted = most - population + under_way + go.len();
+        let counted = most - population + under_way + go.iter().filter(|c| self.counts(c.spoke)).count();
         let share = self.share(most);
         let total = counted + rest.len();
         if total >= GUARD_BROKERS_MIN && total > share {
             rest.sort_by(|a, b| (a.heard, &a.key).cmp(&(b.heard, &b.key)));
-            held.extend(rest.split_off(share.saturating_sub(counted).min(rest.len())));
-            if !held.is_empty() && self.since.is_none() {
+            let above = rest.split_off(share.saturating_sub(counted).min(rest.len()));
+            if !above.is_empty() {
                 tracing::warn!(
-                    held = held.len(),
+                    held = above.len(),
                     brokers = population,
                     "most brokers are gone at once: those above the share are kept for now; switch the mass \
                      eviction guard off to let them go"
                 );
-                self.since = Some(now);
+                self.begin(now);
             }
+            held.extend(above);
         }
         go.append(&mut rest);
         (go, held)
     }
 
-    /// Removals by expiry or disconnect were applied. `population`: brokers left in the table.
+    /// Protection begins, or begins anew: who is heard from now on counts, and nobody else.
+    fn begin(&mut self, now: Running) {
+        self.since = Some(now);
+        self.applied.clear();
+    }
+
+    /// Removals by expiry or disconnect were applied. `count` and `population`: those that counted before, and the
+    /// brokers left in the table that count.
     pub(super) fn applied(&mut self, now: Running, count: usize, population: usize) {
         if count == 0 {
             return;
@@ -101,7 +114,7 @@ impl Guard {
         let most = self.most_within_window(now, population);
         let lost = most - population;
         if self.enabled && lost >= GUARD_BROKERS_MIN && lost >= self.share(most) && population > 0 {
-            self.since = self.since.or(Some(now));
+            self.begin(now);
         }
     }
 
@@ -245,6 +258,41 @@ mod tests {
         assert_eq!(counts(guard.admit(secs(200), 20, 0, gone(180, 31, 32))), (1, 0));
     }
 
+    /// A second after 30 of 50 went, 20 are heard again, and the last of those that are gone are still in the table.
+    fn a_second_later() -> Guard {
+        let mut guard = guard();
+        guard.applied(secs(100), 30, 20);
+        assert!(guard.counts(secs(101)) && !guard.counts(secs(100)));
+        guard
+    }
+
+    #[test]
+    fn who_was_heard_since_it_began_goes_at_once_and_the_others_do_not() {
+        let mut guard = a_second_later();
+        let mut both = gone(101, 31, 32);
+        both.extend(gone(99, 32, 33));
+        let (go, held) = guard.admit(secs(101), 10, 0, both);
+        assert_eq!((go[0].spoke, held[0].spoke), (secs(101), secs(99)));
+        for n in 33..37 {
+            assert_eq!(counts(guard.admit(secs(102), 10, 0, gone(99, n, n + 1))), (0, 1), "one by one");
+        }
+    }
+
+    #[test]
+    fn protection_begins_anew_when_most_of_those_that_were_heard_since_go() {
+        // All at once.
+        let mut guard = a_second_later();
+        assert_eq!(counts(guard.admit(secs(102), 10, 0, gone(101, 30, 40))), (6, 4));
+        assert_eq!(guard.since(), Some(secs(102)));
+        // One by one.
+        let mut guard = a_second_later();
+        for n in 0..6 {
+            assert_eq!(counts(guard.admit(secs(103), 10 - n as usize, 0, gone(102, n, n + 1))), (1, 0));
+            guard.applied(secs(103), 1, 9 - n as usize);
+        }
+        assert_eq!(counts(guard.admit(secs(104), 4, 0, gone(102, 6, 7))), (0, 1));
+    }
+
     #[test]
     fn what_is_under_way_counts() {
         let mut guard = guard();
@@ -263,8 +311,8 @@ mod tests {
         let mut newcomer = guard();
         newcomer.adopt(secs(130), Duration::from_secs(29));
         let heard_again = gone(110, 0, 1);
-        assert_eq!(counts(newcomer.admit(secs(131), 21, 0, heard_again)), (1, 0));
-        assert_eq!(counts(newcomer.admit(secs(131), 20, 0, gone(100, 30, 50))), (0, 20));
+        assert_eq!(counts(newcomer.admit(secs(131), 1, 0, heard_again)), (1, 0));
+        assert_eq!(counts(newcomer.admit(secs(131), 0, 0, gone(100, 30, 50))), (0, 20));
         assert_eq!(newcomer.status(secs(131), 20).protected_for, Some(secs(30)));
         newcomer.review(secs(140), |_| false);
         newcomer.adopt(secs(141), Duration::from_secs(40));

@@ -159,10 +159,6 @@ impl Ledger {
     pub(super) fn keys(&self) -> impl ExactSizeIterator<Item = &BrokerKey> {
         self.brokers.keys()
     }
-
-    pub(super) fn len(&self) -> usize {
-        self.brokers.len()
-    }
 }
 
 #[cfg(test)]

@@ -57,9 +57,9 @@ impl Removals {
         self.term == term && self.brokers.get(broker).is_some_and(|(_, removed)| *removed == incarnation)
     }
 
-    /// How many removals are under way.
-    pub(super) fn len(&self) -> usize {
-        self.brokers.len()
+    /// The brokers whose removals are under way.
+    pub(super) fn brokers(&self) -> impl ExactSizeIterator<Item = &BrokerKey> {
+        self.brokers.keys()
     }
 
     /// Whether a proposal may be made now: one at a time, so that what is decided meanwhile goes together.
@@ -167,7 +167,7 @@ mod tests {
         assert!(removals.contains(3, &key(), AT));
         removals.applied(9);
         assert!(!removals.contains(3, &key(), AT));
-        assert_eq!(removals.len(), 0);
+        assert_eq!(removals.brokers().len(), 0);
     }
 
     #[test]
@@ -176,6 +176,6 @@ mod tests {
         assert!(removals.begin_term(4));
         assert!(!removals.contains(4, &key(), AT));
         assert!(removals.ended(Running::ZERO, batch, ProposalEnd::Unknown).is_empty(), "a late outcome");
-        assert_eq!(removals.len(), 0);
+        assert_eq!(removals.brokers().len(), 0);
     }
 }

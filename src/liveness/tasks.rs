@@ -1,7 +1,7 @@
 //! The tasks behind a node's liveness: one that follows the table and decides, and for each other member one that
 //! sends reports and one that asks.
 
-use super::core::{Core, Leader};
+use super::core::{Core, Leader, Left};
 use super::decide::{Batch, Decision};
 use super::removals::ProposalEnd;
 use super::report::{Ask, Content, LANE_ASKS, LANE_REPORTS, Message, Reply};
@@ -135,7 +135,7 @@ impl Follower {
         self.shell.with(|core, now| {
             let table = self.node.table();
             core.follow_all(now, table.lives());
-            core.followed(now, table.revision().map_or(0, |id| id.index), 0, 0);
+            core.followed(now, table.revision().map_or(0, |id| id.index), Left::default());
         });
     }
 
@@ -143,10 +143,11 @@ impl Follower {
         let happened = Happened::of(entry);
         let to_close = self.shell.with(|core, now| {
             let table = self.node.table();
+            let left = happened.left(core);
             for broker in &happened.touched {
                 core.follow(now, broker, table.live(broker), !entry.replay);
             }
-            core.followed(now, entry.id.index, happened.expired.len(), happened.disconnected);
+            core.followed(now, entry.id.index, left);
             let gone = happened.expired.iter().filter(|broker| table.live(broker).is_none());
             gone.flat_map(|broker| core.connections_of(broker)).collect::<BTreeSet<_>>()
         });
@@ -215,7 +216,7 @@ impl Follower {
 struct Happened {
     touched: BTreeSet<BrokerKey>,
     expired: Vec<BrokerKey>,
-    disconnected: usize,
+    disconnected: Vec<BrokerKey>,
 }
 
 impl Happened {
@@ -232,7 +233,7 @@ impl Happened {
                 Event::BrokerRemoved { cause: RemovedBy::Removal(cause), .. } if !entry.replay => match cause
                 {
                     Cause::Expired { .. } => happened.expired.push(broker.clone()),
-                    Cause::Disconnected => happened.disconnected += 1,
+                    Cause::Disconnected => happened.disconnected.push(broker.clone()),
                     Cause::Asked => {}
                 },
                 _ => {}
@@ -240,6 +241,15 @@ impl Happened {
             happened.touched.insert(broker);
         }
         happened
+    }
+
+    /// Who leaves; to be asked before the ledger follows.
+    fn left(&self, core: &Core) -> Left {
+        Left {
+            expired: self.expired.len(),
+            disconnected: self.disconnected.len(),
+            guarded: core.guarded(self.expired.iter().chain(&self.disconnected)),
+        }
     }
 }
 

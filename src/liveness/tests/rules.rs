@@ -1,6 +1,6 @@
 //! One rule per test, with explicit time.
 
-use super::super::core::{Core, Leader};
+use super::super::core::{Core, Leader, Left};
 use super::super::{ClosedBy, LivenessOptions};
 use super::world::{Moment, NODES, World, ms};
 use std::time::Duration;
@@ -351,6 +351,27 @@ fn many_at_once_are_few_entries_and_the_guard_keeps_the_rest() {
     assert_eq!((0..50).filter(|broker| world.has(2, *broker)).count(), 0);
 }
 
+/// What is alive for certain has no part in a mass loss that came before.
+#[test]
+fn a_broker_that_was_heard_after_most_were_lost_goes_at_once() {
+    let mut world = World::new(7, true);
+    world.run(secs(2));
+    let brokers: Vec<_> = (0..50).map(|_| world.broker(120_000, &NODES)).collect();
+    brokers.iter().for_each(|broker| world.registers_everywhere(*broker));
+    world.run(secs(1));
+    brokers.iter().skip(1).for_each(|broker| world.kill_broker(*broker));
+    world.run(ms(200));
+    let newcomer = world.broker(120_000, &NODES);
+    world.registers_everywhere(newcomer);
+    world.beats_everywhere(brokers[0]);
+    world.run(ms(200));
+    for broker in [newcomer, brokers[0]] {
+        world.kill_broker(broker);
+        assert!(until_gone(&mut world, broker, secs(1)) < ms(50));
+    }
+    assert_eq!(brokers.iter().filter(|broker| world.has(1, **broker)).count(), 19);
+}
+
 /// Were the guard's memory lost with a process, a restart of one node after the other would empty the table.
 #[test]
 fn nodes_that_restart_one_after_the_other_keep_what_the_guard_keeps() {
@@ -439,7 +460,7 @@ fn a_learner_protects_nobody() {
             .map(|n| BrokerKey { cluster: "c".into(), address: format!("10.0.0.{n}:10911").into() })
             .collect();
         core.follow_all(start, keys.iter().map(|key| (key, &live)));
-        core.followed(start, 2, 6, 0);
+        core.followed(start, 2, Left { expired: 6, guarded: 6, ..Left::default() });
         assert_eq!(core.protected_for(start).is_some(), protects, "learner: {learner}");
         core.members(start, &[(1, false), (2, true)]);
         assert_eq!(core.protected_for(start), None, "a voter that became a learner");

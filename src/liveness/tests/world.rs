@@ -1,6 +1,6 @@
 //! The world that the rules and the simulation run in. Deterministic: everything follows from the seed and the calls.
 
-use super::super::core::{Core, Leader};
+use super::super::core::{Core, Leader, Left};
 use super::super::decide::Batch;
 use super::super::removals::ProposalEnd;
 use super::super::report::{Answer, Ask, Content, Message, Reply, Report};
@@ -394,7 +394,7 @@ impl World {
             let index = node.applied as u64 + 1;
             let applied = node.table.apply_entry(LogId { term: entry.term, index }, &entry.commands);
             node.applied += 1;
-            let (mut expired, mut disconnected) = (0, 0);
+            let mut left = Left::default();
             for event in &applied.events {
                 let (Event::BrokerRegistered { cluster, address, .. }
                 | Event::BrokerRemoved { cluster, address, .. }) = event
@@ -402,12 +402,14 @@ impl World {
                     continue;
                 };
                 let key = BrokerKey { cluster: cluster.clone(), address: address.clone() };
+                if let Event::BrokerRemoved { cause: RemovedBy::Removal(cause), .. } = event {
+                    left.expired += usize::from(matches!(cause, Cause::Expired { .. }));
+                    left.disconnected += usize::from(*cause == Cause::Disconnected);
+                    left.guarded += if *cause == Cause::Asked { 0 } else { node.core.guarded([&key]) };
+                }
                 node.core.follow(now, &key, node.table.live(&key), true);
-                let Event::BrokerRemoved { cause: RemovedBy::Removal(cause), .. } = event else { continue };
-                expired += usize::from(matches!(cause, Cause::Expired { .. }));
-                disconnected += usize::from(*cause == Cause::Disconnected);
             }
-            node.core.followed(now, index, expired, disconnected);
+            node.core.followed(now, index, left);
         }
     }
 

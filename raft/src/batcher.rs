@@ -3,8 +3,8 @@
 //! - Each command keeps its own outcome, although many share an entry.
 //! - A change that is already on its way is not proposed again: who asks for it waits with the first.
 //! - A change that would change nothing is answered from the leader's table, if its lease is valid.
-//! - A registration of a broker whose removal is on its way is proposed in any case, behind it: the table of now says
-//!   nothing of it, and who is told success would be gone.
+//! - A change that brings back what a change on its way removes is proposed in any case, behind it: the table of now says
+//!   nothing of it, and who is told success would be gone. Which those are, `storage` knows.
 //! - Whose deadline has passed is dropped before anything is appended.
 
 use crate::core::Core;
@@ -16,7 +16,7 @@ use openraft::type_config::alias::OneshotReceiverOf;
 use openraft::vote::leader_id_std::CommittedLeaderId;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use storage::command::Name;
+use storage::removed::RemovedBrokers;
 use storage::route_info::Prepared;
 use storage::{Change, Command, Outcome, Position, format};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -72,15 +72,14 @@ type InFlight = Arc<Mutex<OnTheirWay>>;
 struct OnTheirWay {
     /// Hash of a change → who waits for the outcome.
     asking: HashMap<u128, Vec<oneshot::Sender<Answered>>>,
-    /// Hash of a removal → addresses of the brokers that it removes.
-    removals: Vec<(u128, Vec<Name>)>,
+    /// Hash of a removal, and what it removes.
+    removals: Vec<(u128, RemovedBrokers)>,
 }
 
 impl OnTheirWay {
-    /// Whether the change is the registration of a broker whose removal is on its way.
+    /// Whether the change brings back what a removal on its way takes.
     fn removes(&self, change: &Change) -> bool {
-        let Change::RegisterBroker(registration) = change else { return false };
-        self.removals.iter().any(|(_, addresses)| addresses.contains(&registration.address))
+        self.removals.iter().any(|(_, removed)| change.registers_one_of(removed))
     }
 
     /// Adds a change. Gives the hash to find it by, which is another when this very change is on its way already.
@@ -89,10 +88,7 @@ impl OnTheirWay {
             hash = hash.wrapping_add(1);
         }
         self.asking.insert(hash, vec![answer]);
-        if let Change::RemoveBrokers(removals) = change {
-            let addresses = removals.brokers.iter().map(|removal| removal.address.clone()).collect();
-            self.removals.push((hash, addresses));
-        }
+        self.removals.extend(change.removed_brokers().map(|removed| (hash, removed)));
         hash
     }
 

@@ -7,6 +7,7 @@
 //! ```
 //!
 //! - [`command`]: every change of the cluster's state as data; [`Outcome`] is what it came to.
+//! - [`removed`]: which changes must not be judged by the tables of before a removal.
 //! - [`route_info`]: the tables of a nameserver, with `apply` as the only door to change them.
 //! - [`log`]: entries, vote and bookkeeping, synced before anyone is told.
 //! - [`snapshots`]: whole states, so that the log can be purged.
@@ -29,6 +30,7 @@ pub mod log_id;
 pub mod marker;
 pub mod outcome;
 pub mod position;
+pub mod removed;
 pub mod route_info;
 pub mod runtime;
 pub mod settings;

@@ -5,9 +5,11 @@
 mod common;
 
 use common::{Cluster, eventually, in_secs, put};
-use raft::{ProposeError, Standing};
+use raft::{ProposeError, SnapshotPolicy, Standing};
+use std::time::Duration;
 use storage::command::{Basis, Cause, DataVersion, Origin, Registration, Removal, RemoveBrokers};
 use storage::{Change, Command, Outcome};
+use tokio::time::Instant;
 
 #[tokio::test]
 async fn a_command_is_carried_out_and_told() {
@@ -121,6 +123,54 @@ async fn a_restart_keeps_everything_and_needs_no_command() {
     eventually("recovered", || cluster.node(1).status().standing == Standing::Recovered).await;
     assert_eq!(cluster.node(1).table().state_hash(), hash);
     assert_eq!(cluster.node(1).status().cluster_id, born);
+    cluster.stop().await;
+}
+
+/// No snapshot is due.
+const NEVER: SnapshotPolicy =
+    SnapshotPolicy { log_bytes: u64::MAX, entries: u64::MAX, age: Duration::MAX, log_bytes_max: u64::MAX };
+
+#[tokio::test]
+async fn a_snapshot_is_made_after_so_many_bytes() {
+    let policy = SnapshotPolicy { log_bytes: 10_000, ..NEVER };
+    let cluster = Cluster::started(1, |o| o.snapshots = policy).await;
+    let node = cluster.node(1);
+    let put_kilobytes = async |keys: std::ops::Range<u64>| {
+        for key in keys {
+            node.propose(put(&key.to_string(), &"x".repeat(1000)), in_secs(5)).await.unwrap();
+        }
+    };
+    let mut newest = None;
+    for round in 0..3 {
+        put_kilobytes(round * 20..round * 20 + 8).await;
+        // Looked at several times a second. That nothing happens cannot be awaited.
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        assert_eq!(node.status().snapshot, newest, "before its time");
+        put_kilobytes(round * 20 + 8..round * 20 + 11).await;
+        eventually("there is a new snapshot", || node.status().snapshot > newest).await;
+        newest = node.status().snapshot;
+    }
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_snapshot_is_made_after_some_time_if_there_is_something_new() {
+    let age = Duration::from_secs(1);
+    let begun = Instant::now();
+    let cluster = Cluster::started(1, |o| o.snapshots = SnapshotPolicy { age, ..NEVER }).await;
+    let node = cluster.node(1);
+    node.propose(put("k", "1"), in_secs(5)).await.unwrap();
+    eventually("there is a snapshot", || node.status().snapshot.is_some()).await;
+    assert!(begun.elapsed() >= age, "before its time");
+    let first = node.status().snapshot;
+    let made = Instant::now();
+    assert_eq!(first, node.status().applied);
+    // Long past its time, and nothing new.
+    tokio::time::sleep(2 * age).await;
+    assert_eq!(node.status().snapshot, first);
+    node.propose(put("k", "2"), in_secs(5)).await.unwrap();
+    eventually("there is a new snapshot", || node.status().snapshot > first).await;
+    assert!(made.elapsed() >= age);
     cluster.stop().await;
 }
 

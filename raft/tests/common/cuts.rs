@@ -1,4 +1,5 @@
-//! A network that can be cut: connections over real sockets, ended and refused while two nodes are apart.
+//! A network that can be cut: connections over real sockets, ended and refused while two nodes are apart; deaf while a
+//! node hears nobody; and broken in the middle, so that an answer is lost.
 
 use raft::{BoxedStream, NetworkFuture, NodeId, PeerNetwork, TcpPeers};
 use std::collections::BTreeSet;
@@ -9,11 +10,23 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpListener;
 
-/// Which nodes are cut off from all others.
+/// Which nodes are cut off from all others, and how.
 #[derive(Default)]
 pub struct Cuts {
     isolated: Mutex<BTreeSet<NodeId>>,
+    deaf: Mutex<BTreeSet<NodeId>>,
+    losing: Mutex<Option<Losing>>,
     owners: Mutex<Vec<(String, NodeId)>>,
+}
+
+/// A request whose answer is lost once.
+struct Losing {
+    /// Of this node.
+    asker: NodeId,
+    /// The request has these bytes.
+    needle: Vec<u8>,
+    /// How often it was sent.
+    sent: usize,
 }
 
 impl Cuts {
@@ -23,6 +36,40 @@ impl Cuts {
 
     pub fn heal(&self, id: NodeId) {
         self.isolated.lock().unwrap().remove(&id);
+    }
+
+    /// From now on it is heard, and hears nobody: handshakes pass, and whatever comes after them is lost.
+    pub fn deafen(&self, id: NodeId) {
+        self.deaf.lock().unwrap().insert(id);
+    }
+
+    pub fn undeafen(&self, id: NodeId) {
+        self.deaf.lock().unwrap().remove(&id);
+    }
+
+    /// The answer to the next request of a node that contains these bytes is lost: its connection breaks instead.
+    pub fn lose_answer(&self, asker: NodeId, needle: &str) {
+        *self.losing.lock().unwrap() = Some(Losing { asker, needle: needle.into(), sent: 0 });
+    }
+
+    /// How often that request was sent.
+    pub fn times_sent(&self) -> usize {
+        self.losing.lock().unwrap().as_ref().map_or(0, |losing| losing.sent)
+    }
+
+    /// Takes note of bytes that a node sends. Gives whether their answer is to be lost.
+    fn loses_answer(&self, asker: NodeId, bytes: &[u8]) -> bool {
+        let mut losing = self.losing.lock().unwrap();
+        let Some(losing) = losing.as_mut().filter(|losing| losing.asker == asker) else { return false };
+        if !bytes.windows(losing.needle.len()).any(|part| part == losing.needle) {
+            return false;
+        }
+        losing.sent += 1;
+        losing.sent == 1
+    }
+
+    fn is_deaf(&self, id: NodeId) -> bool {
+        self.deaf.lock().unwrap().contains(&id)
     }
 
     fn is_cut(&self, a: NodeId, b: Option<NodeId>) -> bool {
@@ -53,16 +100,14 @@ impl PeerNetwork for CutNetwork {
                 return Err(io::ErrorKind::HostUnreachable.into());
             }
             let stream = self.tcp.connect(address).await?;
-            let cut = CutStream { a: self.id, b: other, cuts: Arc::clone(&self.cuts), stream };
-            Ok(Box::new(cut) as BoxedStream)
+            Ok(Box::new(CutStream::new(self, other, stream)) as BoxedStream)
         })
     }
 
     fn accept(&self) -> NetworkFuture<'_, (BoxedStream, String)> {
         Box::pin(async move {
             let (stream, from) = self.tcp.accept().await?;
-            let cut = CutStream { a: self.id, b: None, cuts: Arc::clone(&self.cuts), stream };
-            Ok((Box::new(cut) as BoxedStream, from))
+            Ok((Box::new(CutStream::new(self, None, stream)) as BoxedStream, from))
         })
     }
 }
@@ -70,12 +115,26 @@ impl PeerNetwork for CutNetwork {
 /// Breaks with the next byte once its ends are apart.
 struct CutStream {
     a: NodeId,
+    /// Who was connected to; `None` at the end that accepted.
     b: Option<NodeId>,
     cuts: Arc<Cuts>,
     stream: BoxedStream,
+    /// Writes so far. Whoever connects writes once for the handshake.
+    writes: usize,
+    loses_answer: bool,
 }
 
 impl CutStream {
+    fn new(network: &CutNetwork, b: Option<NodeId>, stream: BoxedStream) -> Self {
+        let cuts = Arc::clone(&network.cuts);
+        Self { a: network.id, b, cuts, stream, writes: 0, loses_answer: false }
+    }
+
+    /// Whether what comes in is lost.
+    fn hears_nothing(&self) -> bool {
+        self.cuts.is_deaf(self.a) && (self.b.is_none() || self.writes > 1)
+    }
+
     fn check(&self) -> io::Result<()> {
         if self.cuts.is_cut(self.a, self.b) {
             return Err(io::ErrorKind::ConnectionReset.into());
@@ -92,18 +151,32 @@ impl AsyncRead for CutStream {
     ) -> Poll<io::Result<()>> {
         self.check()?;
         let before = buf.filled().len();
-        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
-        if buf.filled().len() > before {
+        loop {
+            let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
+            if buf.filled().len() == before {
+                return polled;
+            }
             self.check()?;
+            if self.loses_answer {
+                return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+            }
+            if !self.hears_nothing() {
+                return polled;
+            }
+            buf.set_filled(before);
         }
-        polled
     }
 }
 
 impl AsyncWrite for CutStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.check()?;
-        Pin::new(&mut self.stream).poll_write(cx, buf)
+        let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
+        if polled.is_ready() {
+            self.writes += 1;
+            self.loses_answer |= self.b.is_some() && self.cuts.loses_answer(self.a, buf);
+        }
+        polled
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

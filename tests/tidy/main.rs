@@ -76,6 +76,71 @@ fn files_stay_short() {
     assert_none(&format!("files have more than {FILE_LINES_MAX} lines without tests"), &offenders);
 }
 
+/// The files that may call the system's files and sockets, of the parts that a simulation must own. All else there goes
+/// through the traits that these implement.
+const MAY_TOUCH_THE_SYSTEM: [&str; 9] = [
+    "raft/src/peer/stream.rs",
+    "storage/src/disk/guard.rs",
+    "storage/src/disk/reserve.rs",
+    "storage/src/disk/space.rs",
+    "storage/src/files/system.rs",
+    "storage/src/snapshots/sled_store/database.rs",
+    "storage/src/snapshots/sled_store/directories.rs",
+    "storage/src/snapshots/sled_store/mod.rs",
+    "storage/src/snapshots/sled_store/seal.rs",
+];
+
+#[test]
+fn only_few_files_touch_the_system() {
+    let simulated = ["raft/src/", "storage/src/", "src/liveness/"];
+    let mut offenders = Vec::new();
+    let mut seen = std::collections::BTreeSet::new();
+    for source in rust_sources() {
+        // What `checks` hold is built for tests and fuzzing only.
+        let checks = source.path.contains("/checks");
+        if is_test_file(&source.path) || checks || !simulated.iter().any(|dir| source.path.starts_with(dir)) {
+            continue;
+        }
+        for (number, line) in RustSource::parse(&source.text).code_without_tests() {
+            if !names_the_system(line) {
+                continue;
+            }
+            if MAY_TOUCH_THE_SYSTEM.contains(&source.path.as_str()) {
+                seen.insert(source.path.clone());
+            } else {
+                offenders.push(format!("{}:{number}: {}", source.path, line.trim()));
+            }
+        }
+    }
+    let stale = MAY_TOUCH_THE_SYSTEM.iter().filter(|path| !seen.contains(**path));
+    offenders.extend(stale.map(|path| format!("{path}: need not be on the list")));
+    assert_none("places touch files or sockets past the traits", &offenders);
+}
+
+/// Whether a line of code names a module of files or sockets, by its path or in a `use` of several.
+fn names_the_system(line: &str) -> bool {
+    let crates = ["std", "tokio", "rustix"];
+    let path = |module: &str| crates.iter().any(|from| line.contains(&format!("{from}::{module}")));
+    let words: Vec<&str> = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
+    let several = crates.iter().any(|from| line.contains(&format!("{from}::{{")));
+    ["fs", "net"].iter().any(|module| path(module) || several && words.contains(module))
+}
+
+#[test]
+fn files_and_sockets_are_recognized() {
+    for line in [
+        "use std::fs;",
+        "use std::{fs, io};",
+        "    let s = tokio::net::TcpStream::connect(a)",
+        "rustix::fs::fallocate(",
+    ] {
+        assert!(names_the_system(line), "{line}");
+    }
+    for line in ["use std::io;", "use std::{io, sync};", "use crate::files::Files;", "self.net.connect(a)"] {
+        assert!(!names_the_system(line), "{line}");
+    }
+}
+
 /// A branch chosen by chance is one that a simulation cannot repeat.
 #[test]
 fn selects_are_biased() {

@@ -22,22 +22,28 @@ impl RustSource {
 
     /// How many lines the file has, the bodies of `#[cfg(test)]` modules not counted.
     pub(crate) fn lines_without_tests(&self) -> usize {
-        let mut tests = 0;
+        self.code_without_tests().len()
+    }
+
+    /// The lines with their numbers, but for the bodies of `#[cfg(test)]` modules. No comments, no literals.
+    pub(crate) fn code_without_tests(&self) -> Vec<(usize, &str)> {
+        let mut code = Vec::new();
         let mut after_attribute = false;
         let mut at = 0;
         while at < self.lines.len() {
             let line = self.lines[at].trim();
-            let end = self.closing_line(at);
-            if after_attribute && line.contains("mod ") && end.is_some() {
-                let end = end.unwrap_or(at);
-                tests += end - at + 1;
+            if after_attribute
+                && line.contains("mod ")
+                && let Some(end) = self.closing_line(at)
+            {
                 at = end + 1;
                 continue;
             }
             after_attribute = line.starts_with("#[cfg(test)]") || (after_attribute && line.starts_with("#["));
+            code.push((at + 1, self.lines[at].as_str()));
             at += 1;
         }
-        self.lines.len() - tests
+        code
     }
 
     /// Functions with a body, nested ones too.

@@ -252,7 +252,7 @@ impl PeerSession {
             Request::Barrier { time_left_ms } => self.core.barrier_for(time_left_ms).await,
             Request::Transfer { to, time_left_ms } => self.core.transfer_for(to, in_ms(time_left_ms)).await,
             Request::ChangeMembers { change, time_left_ms } => {
-                self.core.change_members_for(change, in_ms(time_left_ms)).await
+                self.core.change_members_for(self.from.node_id, change, in_ms(time_left_ms)).await
             }
             Request::StateHash { index } => self.core.state_hash_at(index).await,
             Request::Diverged { index } => {

@@ -12,6 +12,7 @@ use openraft::ChangeMembers;
 use openraft::errors::{ClientWriteError, RaftError};
 use openraft::raft::ClientWriteResponse;
 use std::collections::BTreeSet;
+use std::fmt;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -37,6 +38,19 @@ impl From<MemberChange> for Change {
     }
 }
 
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AddLearner { id, address } => write!(f, "node {id} at {address} joins as a learner"),
+            Self::Promote { id } => write!(f, "node {id} becomes a voter"),
+            Self::Remove { id } => write!(f, "node {id} is removed"),
+            Self::Replace { old, id, address } => {
+                write!(f, "node {id} at {address} takes the place of node {old}")
+            }
+        }
+    }
+}
+
 impl Core {
     /// Changes the membership, through the leader wherever that is.
     pub(crate) async fn change_members(&self, change: Change, deadline: Instant) -> Result<(), ProposeError> {
@@ -44,7 +58,7 @@ impl Core {
             let reply = match self.leader_to_ask() {
                 None => Reply::NotLeader,
                 Some(leader) if leader == self.id() => {
-                    self.change_members_for(change.clone(), deadline).await
+                    self.change_members_for(self.id(), change.clone(), deadline).await
                 }
                 Some(leader) => {
                     let time_left_ms = time_left_ms(deadline);
@@ -91,11 +105,12 @@ impl Core {
         }
     }
 
-    /// The leader's part.
-    pub(crate) async fn change_members_for(&self, change: Change, deadline: Instant) -> Reply {
+    /// The leader's part. `asker`: the node that was asked for it.
+    pub(crate) async fn change_members_for(&self, asker: NodeId, change: Change, deadline: Instant) -> Reply {
         if !self.leadership().leading {
             return Reply::NotLeader;
         }
+        let what = change.to_string();
         let result = match change {
             Change::AddLearner { id, address } => self.add_learner(id, address, deadline).await,
             Change::Promote { id } => self.promote(id, deadline).await,
@@ -103,8 +118,15 @@ impl Core {
             Change::Replace { old, id, address } => self.replace(old, id, address, deadline).await,
         };
         match result {
-            Ok(()) => Reply::MembersChanged,
-            Err(reply) => reply,
+            Ok(()) => {
+                tracing::info!("members changed, as node {asker} was asked: {what}");
+                Reply::MembersChanged
+            }
+            Err(Reply::NotLeader) => Reply::NotLeader,
+            Err(reply) => {
+                tracing::info!("no change of the members, as node {asker} was asked: {what}: {reply:?}");
+                reply
+            }
         }
     }
 

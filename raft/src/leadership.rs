@@ -110,6 +110,7 @@ impl Core {
         if before.effective == members.effective && before.committed == members.committed {
             return;
         }
+        tracing::debug!("members: {}", members.effective);
         let me = self.id();
         let was = before.committed.get_node(&me).is_some();
         let is = members.committed.get_node(&me).is_some() || members.effective.get_node(&me).is_some();

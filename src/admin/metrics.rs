@@ -167,6 +167,16 @@ fn port(out: &mut Out<'_>, running: &Running) -> fmt::Result {
     let busy = [("connection", &c.busy_connection), ("server", &c.busy_server)];
     out.counted("requests_refused_busy", "Requests answered SYSTEM_BUSY, by limit", "limit", busy)?;
     out.gauge("requests_in_flight", "Requests whose answer is under way", None, c.in_flight_now.get())?;
+    out.gauge(
+        "requests_in_flight_body",
+        "Bodies of requests whose answer is under way",
+        Some(&Unit::Bytes),
+        c.in_flight_bytes_now.get(),
+    )?;
+    let routes = &running.service.routes;
+    out.gauge("route_cache", "Encoded routes that are held", Some(&Unit::Bytes), routes.bytes() as u64)?;
+    let lookups = [("hit", &routes.hits), ("miss", &routes.misses)];
+    out.counted("route_cache_lookups", "Routes looked for among the encoded ones", "result", lookups)?;
     out.counter("received", "Bytes received", Some(&Unit::Bytes), c.received_bytes.get())?;
     out.counter("sent", "Bytes sent", Some(&Unit::Bytes), c.sent_bytes.get())
 }
@@ -210,6 +220,19 @@ fn liveness(out: &mut Out<'_>, running: &Running) -> fmt::Result {
     )?;
     out.counter("pauses", "Times that this process did not run", None, counters.pauses)?;
     out.counter("min_broker_id_notices", "Notices of a changed lowest broker id", None, counters.notices)?;
+    let notices = [("sent", &running.notices.sent), ("failed", &running.notices.failed)];
+    out.counted(
+        "min_broker_id_notice_sends",
+        "Attempts to tell one broker of a changed lowest id",
+        "result",
+        notices,
+    )?;
+    out.counter(
+        "sessions_refused",
+        "Sessions of brokers beyond the limit: their end is not noticed",
+        None,
+        counters.sessions_refused,
+    )?;
     out.gauge(
         "eviction_guard_enabled",
         "1 while mass evictions are guarded",

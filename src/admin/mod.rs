@@ -7,11 +7,13 @@ mod metrics;
 mod routes;
 
 use crate::run::Running;
+use std::net::SocketAddr;
 use tokio::net::TcpListener;
 
 /// Answers as long as the node lives.
 pub(crate) async fn serve(listener: TcpListener, running: Running) {
-    if let Err(error) = axum::serve(listener, routes::router(running)).await {
+    let router = routes::router(running).into_make_service_with_connect_info::<SocketAddr>();
+    if let Err(error) = axum::serve(listener, router).await {
         tracing::error!(%error, "the HTTP port is no longer served");
     }
 }

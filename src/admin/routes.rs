@@ -6,13 +6,14 @@ use super::metrics;
 use crate::run::Running;
 use axum::Json;
 use axum::Router;
-use axum::extract::{Query, State};
+use axum::extract::{ConnectInfo, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use raft::NodeId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 use storage::RouteInfo;
 use tokio::time::Instant;
@@ -120,7 +121,13 @@ async fn kv(State(running): State<Running>) -> Response {
     Json(kv_view(&running.node.table())).into_response()
 }
 
-async fn members(State(running): State<Running>, Json(request): Json<MemberChangeRequest>) -> Response {
+async fn members(
+    State(running): State<Running>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    Json(request): Json<MemberChangeRequest>,
+) -> Response {
+    // What comes of it, the leader logs.
+    tracing::info!(%peer, ?request, "asked to change the members");
     match running.node.change_members(request.into(), Instant::now() + MEMBERS_TIMEOUT).await {
         Ok(()) => Json(running.node.status().members.iter().map(MemberView::new).collect::<Vec<_>>())
             .into_response(),
@@ -140,7 +147,12 @@ struct Transferred {
     leader: NodeId,
 }
 
-async fn transfer(State(running): State<Running>, Json(request): Json<TransferTo>) -> Response {
+async fn transfer(
+    State(running): State<Running>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    Json(request): Json<TransferTo>,
+) -> Response {
+    tracing::info!(%peer, to = ?request.to, "asked to hand leadership over");
     match running.node.transfer(request.to, Instant::now() + TRANSFER_TIMEOUT).await {
         Ok(leader) => Json(Transferred { leader }).into_response(),
         Err(error) => {

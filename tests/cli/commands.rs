@@ -1,6 +1,6 @@
 //! The commands that look and change, against one node.
 
-use crate::process::{Node, Play, failure_of, get, json_of, program, stdout_of, until};
+use crate::process::{Node, Play, failure_of, get, json_of, metric, program, stdout_of, until};
 
 #[test]
 fn brokers_topics_and_routes_are_shown() {
@@ -23,6 +23,7 @@ fn brokers_topics_and_routes_are_shown() {
 
     let route = stdout_of(&["route", "play-topic-1", "-n", &at]);
     assert!(route.contains("play-broker-1") && route.contains("read+write"), "{route}");
+    assert!(metric::<u64>(&node, "rocketmq_namesrv_route_cache_bytes") > 100);
     let route = json_of(&["route", "play-topic-1", "--linearizable", "--json", "-n", &at]);
     assert_eq!(route[0]["route"]["queueDatas"].as_array().unwrap().len(), 2, "{route}");
     assert!(route[0]["revision"].as_str().unwrap().parse::<u64>().unwrap() > 0);
@@ -138,6 +139,17 @@ fn probes_and_metrics_answer_on_the_http_port() {
     {
         assert!(metrics.lines().any(|l| l.starts_with(line)), "{line} in {metrics}");
     }
+    for counted in [
+        "route_cache_bytes",
+        "route_cache_lookups_total{result=\"miss\"}",
+        "requests_in_flight_body_bytes",
+        "min_broker_id_notice_sends_total{result=\"sent\"}",
+        "min_broker_id_notice_sends_total{result=\"failed\"}",
+        "sessions_refused_total",
+        "state_diverged",
+    ] {
+        assert_eq!(metric::<u64>(&node, &format!("rocketmq_namesrv_{counted}")), 0, "{counted}");
+    }
     assert!(get(&http, "/no-such-path").starts_with("HTTP/1.1 404"));
 
     let (code, text) = failure_of(&["transfer", "--to", "7", "-n", &node.at()]);
@@ -161,6 +173,13 @@ fn a_node_is_taken_in_made_a_voter_and_the_first_one_is_removed() {
     let new = format!("2={}", second.peers());
     let added = json_of(&["members", "add", &new, "--json", "-n", &first.at()]);
     assert_eq!((added[1]["id"].as_u64(), added[1]["voter"].as_bool()), (Some(2), Some(false)), "{added}");
+    // Both at the same node here: who asked, and what came of it.
+    let log = first.logged_until("members changed");
+    let asked = log.iter().find(|line| line.contains("asked to change the members")).unwrap();
+    assert!(asked.contains("peer=127.0.0.1:") && asked.contains(&second.peers()), "{asked}");
+    let changed = log.last().unwrap();
+    let what = format!("as node 1 was asked: node 2 at {} joins as a learner", second.peers());
+    assert!(changed.contains("INFO") && changed.contains(&what), "{changed}");
     until("the learner serves what was there before it", || {
         program_succeeds(&["kv", "get", "-n", &second.at(), "NS", "key"])
             && program_succeeds(&["members", "promote", "2", "-n", &first.at()])

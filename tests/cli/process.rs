@@ -139,6 +139,16 @@ impl Node {
         self.log.try_iter().any(|line| line.contains(text))
     }
 
+    /// What it logs until a line has this text, from where it was last asked.
+    pub(crate) fn logged_until(&self, text: &str) -> Vec<String> {
+        let mut lines: Vec<String> = Vec::new();
+        while !lines.last().is_some_and(|line| line.contains(text)) {
+            let line = self.log.recv_timeout(PATIENCE);
+            lines.push(line.unwrap_or_else(|_| panic!("never '{text}' in {lines:#?}")));
+        }
+        lines
+    }
+
     /// Stops it as a debugger does, or lets it go on.
     pub(crate) fn pause(&self, paused: bool) {
         let signal = if paused { rustix::process::Signal::STOP } else { rustix::process::Signal::CONT };

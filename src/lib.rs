@@ -8,7 +8,7 @@
 //! - [`wire`]: bytes ⇄ [`wire::RemotingCommand`].
 //! - [`protocol`]: [`wire::RemotingCommand`] ⇄ [`protocol::Request`] and [`protocol::Reply`], and their JSON bodies.
 //! - [`handlers`]: the rules of a nameserver, synchronous.
-//! - [`service`]: carries requests out; the only await on Raft.
+//! - [`service`]: carries requests out; the only way of a request to Raft.
 //! - [`server`]: sockets, limits, drain, notices to brokers.
 //! - [`admin`]: the HTTP port; [`config`]: the settings of a node; [`cli`]: the command line.
 //! - [`liveness`]: which brokers are alive; the only reader of the clock.

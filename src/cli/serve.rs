@@ -9,10 +9,16 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use tracing_subscriber::EnvFilter;
 
-/// Keys of the file that no flag has, with their defaults; `-p` prints all.
+/// Keys of the file with their defaults; `-p` prints all with what holds.
 const FILE_KEYS: &str = "\
-The file that -c names has Java's keys and these. What is replicated counts at the cluster's birth only.
+The file that -c names has Java's keys and these; -p prints them with the values that hold for this node. What is
+replicated counts at the cluster's birth only: what holds since then, `raft-namesrv settings` shows.
 
+Of this node, as the flags have it:
+  nodeId=1, dataDirectory=data, members=1=HOST:PEERPORT,2=…, serializeType=JSON
+  bindAddress=0.0.0.0, listenPort=9876                      together --listen
+  peerListen=0.0.0.0:9976, httpListen=0.0.0.0:10076         by default that port + 100 and + 200
+  configBlackList=KEY;KEY             keys that code 318 may not change, beside Java's
 When a broker's host is taken for dead (0: never; a broker's own timeout holds in any case):
   brokerKeepAliveIdleSeconds=4        silence on a broker's connection until it is probed
   brokerKeepAliveIntervalSeconds=2    between two probes
@@ -35,7 +41,7 @@ Look-ups:
   serveAfterRecoveryWait=true         false: then neither
   stalenessMaxMillis=0                a node that has heard no leader for this long serves no more (0: it goes on)
 Other nodes:
-  peerSecretFile                      a file with the secret that all nodes share
+  peerSecretFile=FILE                 with the secret that all nodes share
   heartbeatIntervalMillis=100, electionTimeoutMinMillis=250, electionTimeoutMaxMillis=500";
 
 /// Flags of `serve`. Each beats the file that `-c` names.
@@ -45,7 +51,7 @@ pub(crate) struct Args {
     /// Properties file with Java's keys
     #[arg(short = 'c', long = "config", env = "RAFT_NAMESRV_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Print all settings and exit
+    /// Print all settings of this node, as the file has them, and exit
     #[arg(short = 'p', long = "print-config")]
     print: bool,
     /// Id of this node, a number from 1

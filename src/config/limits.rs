@@ -101,24 +101,24 @@ fn read_mode(config: &mut Config, file: &mut PropertiesFile) -> Result<(), Strin
 
 /// The secret stands in a file of its own, so that it is in no process list and in no settings dump.
 fn secret(config: &mut Config, file: &mut PropertiesFile) -> Result<(), String> {
-    let Some(path) = file.take("peerSecretFile") else { return Ok(()) };
+    let Some(path) = file.take("peerSecretFile").filter(|path| !path.is_empty()) else { return Ok(()) };
     let text = std::fs::read(&path).map_err(|e| format!("cannot read peerSecretFile={path}: {e}"))?;
     let secret = text.trim_ascii();
     if secret.is_empty() {
         return Err(format!("peerSecretFile={path} is empty"));
     }
     config.secret = secret.to_vec();
+    config.secret_file = path;
     Ok(())
 }
 
-/// For the log at the start.
+/// As the file has them.
 pub(super) fn shown(config: &Config) -> Vec<(&'static str, String)> {
     let limits = &config.server.limits;
     let dead = &config.server.dead_peer;
     let readiness = &config.service.readiness;
-    let optional =
-        |d: Option<Duration>| d.map_or_else(|| "off".to_owned(), |d| format!("{} ms", d.as_millis()));
-    vec![
+    let recovery_wait = readiness.recovery_wait;
+    let mut all = vec![
         ("serverChannelMaxIdleTimeSeconds", limits.idle.as_secs().to_string()),
         ("connectionsMax", limits.connections.to_string()),
         ("requestsInFlightMax", limits.in_flight.to_string()),
@@ -130,12 +130,15 @@ pub(super) fn shown(config: &Config) -> Vec<(&'static str, String)> {
         ("brokerKeepAliveIntervalSeconds", dead.keepalive_interval.as_secs().to_string()),
         ("brokerTcpUserTimeoutMillis", dead.user_timeout.as_millis().to_string()),
         ("routeCacheBytesMax", config.service.route_cache_bytes.to_string()),
-        ("recoveryWait", optional(readiness.recovery_wait)),
-        ("stalenessMax", optional(readiness.staleness_max)),
+        ("serveAfterRecoveryWait", recovery_wait.is_some().to_string()),
+        ("stalenessMaxMillis", readiness.staleness_max.unwrap_or_default().as_millis().to_string()),
         ("massEvictionGuard", config.liveness.guard.to_string()),
         ("massEvictionSharePercent", config.liveness.guard_share_percent.to_string()),
         ("heartbeatIntervalMillis", config.timing.heartbeat_ms.to_string()),
         ("electionTimeoutMinMillis", config.timing.election_min_ms.to_string()),
         ("electionTimeoutMaxMillis", config.timing.election_max_ms.to_string()),
-    ]
+    ];
+    // Without it nothing is waited for.
+    all.extend(recovery_wait.map(|wait| ("recoveryWaitSeconds", wait.as_secs().to_string())));
+    all
 }

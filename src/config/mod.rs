@@ -71,7 +71,9 @@ pub struct Config {
     pub members: Vec<Member>,
     /// Heartbeats and elections.
     pub timing: Timing,
-    /// Shared secret of the peers.
+    /// `peerSecretFile`; empty: none.
+    pub secret_file: String,
+    /// Shared secret of the peers, read from there.
     pub secret: Vec<u8>,
     /// The RocketMQ port's behaviour.
     pub server: ServerOptions,
@@ -96,7 +98,10 @@ impl Config {
         let listen = listen_address(given.listen, &mut file)?;
         let members = match given.members {
             Some(members) => members.0,
-            None => file.take_as::<Members>("members", "1=HOST:PEERPORT,2=…")?.map_or_else(Vec::new, |m| m.0),
+            None => match file.take("members").filter(|text| !text.is_empty()) {
+                Some(text) => text.parse::<Members>().map_err(|e| format!("members={text}: {e}"))?.0,
+                None => Vec::new(),
+            },
         };
         let in_file = file.take_as::<NodeId>("nodeId", "a node id")?;
         let node_id = own_id(given.node_id.or(in_file), &members)?;
@@ -115,6 +120,7 @@ impl Config {
             http_listen: given.http_listen.or(http).unwrap_or_else(|| beside(listen, HTTP_PORT_DISTANCE)),
             members,
             timing: Timing::default(),
+            secret_file: String::new(),
             secret: Vec::new(),
             server: ServerOptions::default(),
             service: ServiceOptions::new(node_id),
@@ -196,7 +202,8 @@ impl Config {
         })
     }
 
-    /// All settings of the node as `key=value`, for the log at the start and for `-p`. Never the secret itself.
+    /// All settings of the node under their keys in the file, for the log at the start and for `-p`. Never the secret
+    /// itself.
     #[must_use]
     pub fn shown(&self) -> Vec<(&'static str, String)> {
         let members: Vec<String> = self.members.iter().map(|m| format!("{}={}", m.id, m.address)).collect();
@@ -208,13 +215,15 @@ impl Config {
         let mut all = vec![
             ("nodeId", self.node_id.to_string()),
             ("dataDirectory", self.data.display().to_string()),
-            ("listen", self.listen.to_string()),
+            ("bindAddress", self.listen.ip().to_string()),
+            ("listenPort", self.listen.port().to_string()),
             ("peerListen", self.peer_listen.to_string()),
             ("httpListen", self.http_listen.to_string()),
             ("members", members.join(",")),
             ("serializeType", self.server.serialization.to_string()),
+            ("configBlackList", self.black_list.clone()),
             ("readMode", mode.to_owned()),
-            ("peerSecret", if self.secret.is_empty() { "not set" } else { "set" }.to_owned()),
+            ("peerSecretFile", self.secret_file.clone()),
         ];
         all.extend(limits::shown(self));
         all

@@ -49,6 +49,7 @@ fn javas_keys_are_sorted_into_their_kinds() {
 fn what_does_not_fit_is_refused_and_named() {
     for (text, why) in [
         ("members=1=a:1,2=b:2", "--node-id"),
+        ("members=1=a", "members=1=a: 'a' is not host:port"),
         ("nodeId=0", "0 is not allowed"),
         ("listenPort=x", "listenPort=x is not a port"),
         ("connectionsMax=0", "connectionsMax=0"),
@@ -64,6 +65,41 @@ fn what_does_not_fit_is_refused_and_named() {
     }
 }
 
+fn shown(config: &Config) -> Vec<String> {
+    config.shown().into_iter().map(|(key, value)| format!("{key}={value}")).collect()
+}
+
+/// What `-p` prints can be given to `-c`, whatever the settings are.
+#[test]
+fn what_is_shown_is_read_again_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("secret");
+    std::fs::write(&path, "very-secret\n").unwrap();
+    let defaults = shown(&config(Given::default(), "").unwrap());
+    let others = format!(
+        "nodeId=2\nmembers=1=a:1,2=b:2\ndataDirectory=/var/d\nbindAddress=127.0.0.1\nlistenPort=1\n\
+         peerListen=127.0.0.2:2\nhttpListen=127.0.0.3:3\nserializeType=ROCKETMQ\nconfigBlackList=a;b\n\
+         readMode=linearizable\npeerSecretFile={}\nserverChannelMaxIdleTimeSeconds=1\nconnectionsMax=1\n\
+         requestsInFlightMax=1\nrequestsInFlightPerConnectionMax=1\nrequestsInFlightBytesMax=2000000\n\
+         frameBytesMax=100000\nwriteBufferBytesMax=100000\nbrokerKeepAliveIdleSeconds=1\n\
+         brokerKeepAliveIntervalSeconds=1\nbrokerTcpUserTimeoutMillis=1\nrouteCacheBytesMax=1\n\
+         recoveryWaitSeconds=1\nstalenessMaxMillis=1\nmassEvictionGuard=false\nmassEvictionSharePercent=1\n\
+         heartbeatIntervalMillis=11\nelectionTimeoutMinMillis=31\nelectionTimeoutMaxMillis=61\n",
+        path.display()
+    );
+    let without_waiting = format!("{others}serveAfterRecoveryWait=false\n");
+    for text in ["", &others, &without_waiting] {
+        let first = config(Given::default(), text).unwrap();
+        let again = config(Given::default(), &shown(&first).join("\n")).unwrap();
+        assert_eq!(shown(&first), shown(&again));
+        assert!(again.warnings.is_empty(), "{:?}", again.warnings);
+        let same: Vec<_> = defaults.iter().filter(|line| shown(&first).contains(line)).collect();
+        let left = if text.is_empty() { defaults.len() } else { usize::from(text == others) };
+        assert_eq!(same.len(), left, "not of another value: {same:?}");
+        assert_eq!((first.secret, first.members), (again.secret, again.members));
+    }
+}
+
 #[test]
 fn the_secret_is_read_and_never_shown() {
     let dir = tempfile::tempdir().unwrap();
@@ -71,5 +107,6 @@ fn the_secret_is_read_and_never_shown() {
     std::fs::write(&path, "very-secret\n").unwrap();
     let config = config(Given::default(), &format!("peerSecretFile={}", path.display())).unwrap();
     assert_eq!(config.secret, b"very-secret");
-    assert!(!format!("{:?}", config.shown()).contains("very-secret"));
+    let shown = format!("{:?}", config.shown());
+    assert!(!shown.contains("very-secret") && shown.contains(path.to_str().unwrap()), "{shown}");
 }

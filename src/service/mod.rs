@@ -1,4 +1,4 @@
-//! Carries requests out: reads the tables, waits for a read barrier, proposes. The only place that awaits Raft.
+//! Carries requests out: reads the tables, waits for a read barrier, proposes. The only way of a request to Raft.
 
 mod fingerprints;
 mod quarrels;

@@ -1,7 +1,7 @@
 //! `serve`: start, stop, restart, and why it refuses.
 
 use crate::process::{Node, failure_of, json_of, program, run, stdout_of};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[test]
 fn it_says_what_java_says_serves_and_ends_with_zero() {
@@ -30,17 +30,26 @@ fn what_was_acknowledged_is_there_after_kill_9_and_a_restart() {
     assert!(after[0]["term"].as_u64() > before[0]["term"].as_u64());
 }
 
+/// Whoever waits for Java's line must not see it, and must not wait.
 #[test]
 fn a_taken_port_is_exit_code_3_and_names_the_address() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().to_str().unwrap();
-    let free = "127.0.0.1:0";
-    let flags = ["serve", "--data", data, "--listen", &address, "--peer-listen", free, "--http-listen", free];
-    let (code, text) = failure_of(&flags);
-    assert_eq!(code, 3, "{text}");
-    assert!(text.contains(&address), "{text}");
+    let ports = ["--listen", "--peer-listen", "--http-listen"];
+    for port in ports {
+        let mut flags = vec!["serve", "--data", data, port, &address];
+        ports.iter().filter(|other| **other != port).for_each(|other| flags.extend([*other, "127.0.0.1:0"]));
+        let asked = Instant::now();
+        let output = run(&flags);
+        let time = asked.elapsed();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(3), "{port}: {text}");
+        assert!(text.contains(&address), "{port}: {text}");
+        assert!(output.stdout.is_empty(), "{port}: {:?}", String::from_utf8_lossy(&output.stdout));
+        assert!(time < Duration::from_secs(2), "{port}: {time:?}");
+    }
 }
 
 /// What it answers by then does not matter: without its log nothing can be acknowledged, and whoever watches over the

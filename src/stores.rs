@@ -11,7 +11,7 @@ use storage::LogId;
 use storage::directory::{Directory, OpenError, Opened};
 use storage::disk::{DiskGuard, FileSystemSpace, SpaceLevel, SpaceLimits};
 use storage::files::SystemFiles;
-use storage::log::{Cut, Log, LogOptions};
+use storage::log::{Cut, Log, LogOptions, LogState};
 use storage::marker::MarkerFile;
 use storage::runtime::Runtime;
 use storage::snapshots::{RUNBOOK, SledSnapshots, SnapshotError, SnapshotMeta, SnapshotWriter, Snapshots};
@@ -130,16 +130,19 @@ fn snapshots_refused(error: SnapshotError) -> RunError {
 /// ever durable (which somebody moved away, being damaged) the log behind it leads to the same tables.
 fn check_snapshot(opened: &Opened, snapshots: &SledSnapshots) -> Result<(), RunError> {
     let newest = snapshots.latest().map(|meta| meta.last);
-    let (purged, marked) = (opened.log.state().purged, opened.directory.marker().get().snapshot);
+    let (log, marked) = (opened.log.state(), opened.directory.marker().get().snapshot);
     let show = |id: Option<LogId>| id.map_or("none".to_owned(), |id| id.to_string());
     let directory = opened.directory.snapshots();
-    if newest < purged {
+    if !lead_on(newest, &log, marked) {
         return Err(RunError::Refused(format!(
-            "the snapshots in {} and the log do not meet: the newest snapshot stands at {}, the log begins after {}, and \
-             what is between them is lost here; nothing was changed; see {RUNBOOK}",
+            "the snapshots in {} and the log do not meet: the newest snapshot stands at {}, the log begins after {} and ends \
+             at {}, this node has had everything up to {}, and what is between them is lost here; nothing was changed; \
+             see {RUNBOOK}",
             directory.display(),
             show(newest),
-            show(purged),
+            show(log.purged),
+            show(log.last),
+            show(marked.max(log.purged)),
         )));
     }
     if newest < marked {
@@ -151,6 +154,11 @@ fn check_snapshot(opened: &Opened, snapshots: &SledSnapshots) -> Result<(), RunE
         );
     }
     Ok(())
+}
+
+/// Whether a snapshot and the log hold all that this node has ever had. `marked`: the newest snapshot that was durable.
+fn lead_on(newest: Option<LogId>, log: &LogState, marked: Option<LogId>) -> bool {
+    newest >= log.purged && newest.max(log.last) >= marked
 }
 
 /// Looks at the free space until it is dropped.
@@ -255,5 +263,26 @@ impl SnapshotWriter for MarkedWriter {
     fn commit(self: Box<Self>) -> io::Result<()> {
         self.writer.commit()?;
         self.marker.set_snapshot(self.last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(index: u64) -> Option<LogId> {
+        Some(LogId { term: 1, index })
+    }
+
+    #[test]
+    fn a_snapshot_and_the_log_must_reach_what_was_ever_there() {
+        let log = |purged, last| LogState { purged, last, ..LogState::default() };
+        assert!(lead_on(None, &log(None, None), None));
+        assert!(lead_on(at(40), &log(at(20), at(45)), at(40)));
+        assert!(lead_on(at(20), &log(at(20), at(45)), at(40)), "the log behind the older one");
+        assert!(lead_on(at(40), &log(at(20), at(30)), at(40)), "received, and not yet purged up to it");
+        assert!(!lead_on(at(20), &log(at(30), at(45)), at(40)), "a gap");
+        assert!(!lead_on(at(20), &log(at(20), at(30)), at(40)), "the log never had what was received");
+        assert!(!lead_on(None, &log(at(20), at(45)), at(40)));
     }
 }

@@ -219,7 +219,7 @@ impl Shared {
             {
                 let mut seen = self.record.lock();
                 seen.answered(asked.at, self.clock.now(), node, &self.key);
-                seen.living.registered(&self.key, node);
+                seen.living.registered(asked.at, &self.key, node);
             }
         }
     }

@@ -167,11 +167,14 @@ impl Faults {
                 let both = self.dice.chance(50);
                 self.cut(world, node, place, takes, both);
             }
-            // It is heard again just before or after it is given up.
-            11 => {
-                let takes = world.brokers[broker].timeout.saturating_sub(Duration::from_millis(1_500))
-                    + self.dice.ms(0, 2_500);
+            // It is heard again just before, when, or after it is given up, perhaps with other topics.
+            11 | 14 => {
+                let takes = world.brokers[broker].timeout.saturating_sub(Duration::from_millis(1_300))
+                    + self.dice.ms(0, 1_600);
                 NODES.into_iter().for_each(|node| self.cut(world, place, node, takes, true));
+                if self.dice.chance(70) {
+                    world.brokers[broker].changes();
+                }
             }
             // It reaches one node only.
             12 => NODES

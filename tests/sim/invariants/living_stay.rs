@@ -3,7 +3,8 @@
 //! A broker is *covered* while a node runs to which it has a connection that works, over which it has registered, and
 //! which is linked with all other nodes that run, one at least. One that was covered throughout must not go. One that
 //! was not may have ended its connections as far as the others can tell, and expires when it was uncovered for its
-//! whole timeout, of which only that counts in which the one who decided it ran: who stands still hears nobody.
+//! whole timeout, of which only that counts in which the one who decided it ran, for who stands still hears nobody, and
+//! which comes after its last registration that was answered with success: whoever answers that has heard it.
 
 use crate::hearing::Hearing;
 use crate::host::Moment;
@@ -27,6 +28,8 @@ pub(crate) struct Life {
     pub(crate) place: u64,
     pub(crate) timeout: Duration,
     pub(crate) registered: bool,
+    /// When it asked for the last registration that was answered with success.
+    succeeded: Moment,
     /// Nodes at which it has registered over a connection that is open as far as it knows.
     pub(crate) sessions: BTreeSet<NodeId>,
     covered_since: Option<Moment>,
@@ -45,6 +48,7 @@ impl LivingStay {
             place,
             timeout,
             registered: false,
+            succeeded: now,
             sessions: BTreeSet::new(),
             covered_since: None,
             uncovered_since: Some(now),
@@ -53,9 +57,11 @@ impl LivingStay {
         self.lives.insert(key, life);
     }
 
-    pub(crate) fn registered(&mut self, key: &BrokerKey, node: NodeId) {
+    /// A registration, asked for then, was answered with success.
+    pub(crate) fn registered(&mut self, asked: Moment, key: &BrokerKey, node: NodeId) {
         if let Some(life) = self.lives.get_mut(key) {
             life.registered = true;
+            life.succeeded = life.succeeded.max(asked);
             life.sessions.insert(node);
         }
     }
@@ -96,7 +102,7 @@ impl LivingStay {
         let stretch = life.uncovered_since.map(|from| (from, removed.at)).or(life.last_uncovered);
         let excused = stretch.is_some_and(|(from, to)| {
             let lately = removed.at <= to + DECIDED_EARLIER;
-            let silent = || hearing.ran(by, from, to) + FINENESS >= life.timeout;
+            let silent = || hearing.ran(by, from.max(life.succeeded), to) + FINENESS >= life.timeout;
             lately && (!matches!(removed.cause, Cause::Expired { .. }) || silent())
         });
         if excused {

@@ -1,9 +1,10 @@
 //! What happened to the cluster's state, as log lines: by the leader at info, by other nodes at debug.
 
 use crate::server::Counter;
-use crate::warn_limit::WarnLimit;
+use crate::warn_limit::WarnLimits;
 use raft::{AppliedEntry, Node};
 use std::sync::Arc;
+use storage::RouteInfo;
 use storage::command::{Cause, Name};
 use storage::outcome::{ConflictKind, Event, PermissionCause, RemovedBy};
 use tokio::sync::broadcast::error::RecvError;
@@ -42,23 +43,52 @@ impl ConflictCounters {
 pub(crate) async fn log_all(node: Node, counters: Arc<ConflictCounters>) {
     let mut entries = node.entries();
     let leadership = node.leadership();
-    let conflicts = WarnLimit::default();
+    let mut log = Log { counters, conflicts: WarnLimits::default(), last: None, missed: 0 };
     loop {
         match entries.recv().await {
-            Ok(entry) if entry.replay => {}
-            Ok(entry) => {
-                let leading = leadership.borrow().leading;
-                log_entry(&entry, leading, &conflicts, &counters);
-            }
-            Err(RecvError::Lagged(missed)) => {
-                tracing::debug!(missed, "too much happened at once to log each entry");
-            }
+            Ok(entry) => log.take(&entry, &node.table(), leadership.borrow().leading),
+            Err(RecvError::Lagged(missed)) => log.missed += missed,
             Err(RecvError::Closed) => return,
         }
     }
 }
 
-fn log_entry(entry: &AppliedEntry, leading: bool, conflicts: &WarnLimit, counters: &ConflictCounters) {
+/// What was told so far.
+struct Log {
+    counters: Arc<ConflictCounters>,
+    conflicts: WarnLimits,
+    /// Index of the last entry that was no replay.
+    last: Option<u64>,
+    /// Entries that came too fast since.
+    missed: u64,
+}
+
+impl Log {
+    fn take(&mut self, entry: &AppliedEntry, table: &RouteInfo, leading: bool) {
+        let missed = std::mem::take(&mut self.missed);
+        // During a replay nothing is told, and so nothing is missed.
+        if let (Some(last), 1..) = (self.last, missed) {
+            tracing::warn!(missed, "too much happened at once to log each entry; the history has it");
+            self.count_missed(table, last, entry.id.index);
+        }
+        if !entry.replay {
+            self.last = Some(entry.id.index);
+            log_entry(entry, leading, &self.conflicts, &self.counters);
+        }
+    }
+
+    /// The history knows what was missed between two entries, as far as it reaches back.
+    fn count_missed(&self, table: &RouteInfo, after: u64, before: u64) {
+        let missed = table.audit().filter(|record| after < record.at.index && record.at.index < before);
+        for record in missed {
+            if let Event::Conflict { kind, .. } = &record.event {
+                self.counters.count(*kind);
+            }
+        }
+    }
+}
+
+fn log_entry(entry: &AppliedEntry, leading: bool, conflicts: &WarnLimits, counters: &ConflictCounters) {
     let revision = entry.id.index;
     let mut topic_lines = 0;
     for event in &entry.events {
@@ -156,10 +186,10 @@ fn log_other(revision: u64, event: &Event, leading: bool) {
     }
 }
 
-fn log_conflict(revision: u64, event: &Event, leading: bool, conflicts: &WarnLimit) {
+fn log_conflict(revision: u64, event: &Event, leading: bool, conflicts: &WarnLimits) {
     let Event::Conflict { kind, broker, id, holder, claimant } = event else { return };
     let what = what_is_claimed(*kind);
-    match conflicts.allow().filter(|_| leading) {
+    match conflicts.allow(broker).filter(|_| leading) {
         Some(held_back) => {
             tracing::warn!(revision, %broker, id, %holder, %claimant, held_back, "conflict: {what}");
         }
@@ -201,5 +231,61 @@ pub(crate) async fn log_kv_sizes(node: Node) {
         let sizes: Vec<(&Name, usize)> =
             table.kv_namespaces().map(|(name, entries)| (name, entries.len())).collect();
         tracing::info!(?sizes, "KV namespaces");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use storage::LogId;
+    use storage::command::{Basis, Change, Command, DataVersion, Origin, Registration};
+
+    fn registered(address: &str) -> Command {
+        let change = Change::RegisterBroker(Box::new(Registration {
+            cluster: "c".into(),
+            broker: "b".into(),
+            id: 0,
+            address: address.into(),
+            ha_address: None,
+            zone: None,
+            acting_master: None,
+            heartbeat_timeout_ms: None,
+            data_version: DataVersion::default(),
+            filter_servers: None,
+            topics: Vec::new(),
+            basis: Basis::Whole,
+            static_infos: Vec::new(),
+        }));
+        Command { origin: Origin { node: 1, peer: "p".into(), unix_ms: 0 }, change }
+    }
+
+    #[test]
+    fn conflicts_in_entries_that_came_too_fast_are_counted_from_the_history() {
+        let (mut table, counters) = (RouteInfo::default(), Arc::new(ConflictCounters::default()));
+        let conflicts = WarnLimits::default();
+        let mut log = Log { counters: Arc::clone(&counters), conflicts, last: None, missed: 0 };
+        let mut apply = |index: u64, replay: bool| {
+            let id = LogId { term: 1, index };
+            let address = if index.is_multiple_of(2) { "even" } else { "odd" };
+            let events = table.apply_entry(id, &[registered(address)]).events;
+            (AppliedEntry { id, events, replay, replaced: false }, table.clone())
+        };
+        // Every entry but the first is a conflict. Those of a replay count for nothing, missed or not.
+        for index in 1..=4 {
+            let (entry, table) = apply(index, true);
+            log.take(&entry, &table, false);
+        }
+        let told: Vec<_> = (5..=12).map(|index| apply(index, false)).collect();
+        let newest = &told[7].1;
+        log.missed = 2;
+        for (entry, _) in &told[..2] {
+            log.take(entry, newest, false);
+        }
+        assert_eq!(counters.address.get(), 2);
+        log.missed = 4;
+        log.take(&told[6].0, newest, false);
+        assert_eq!(counters.address.get(), 7, "the four, and its own");
+        log.take(&told[7].0, newest, false);
+        assert_eq!(counters.address.get(), 8);
     }
 }

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_methods, reason = "time limits of processes are real time")]
 
+mod client;
 mod commands;
+mod conflicts;
 mod cut_off;
 mod guard;
 mod leaders;

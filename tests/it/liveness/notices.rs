@@ -10,7 +10,10 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
+
+/// A second on an idle machine, and no longer than the other targets are tried.
+const AT_ONCE: Duration = Duration::from_secs(3);
 
 /// The port of a broker: takes what nameservers send there.
 struct Port {
@@ -170,9 +173,13 @@ async fn brokers_that_take_no_connection_or_do_not_read_hold_up_neither_the_tabl
     switch_on(&nodes[0]).await;
     let failed = || nodes.iter().map(|node| node.running.notices.failed.get()).sum::<u64>();
     let connection = join(&nodes[1], &lowest).await;
+    let joined = Instant::now();
     assert_eq!(said(&two.next().await).1, 0);
+    assert!(joined.elapsed() < AT_ONCE, "{:?}", joined.elapsed());
     drop(connection);
+    let left = Instant::now();
     assert_eq!(said(&two.next().await).1, 1);
+    assert!(left.elapsed() < AT_ONCE, "{:?}", left.elapsed());
     gone(&nodes, &Broker { topics: vec![("g_t0".into(), 4)], ..lowest.clone() }).await;
     assert_eq!(failed(), 0, "those to the other are still under way");
     until("given up", async || failed() == 2).await;

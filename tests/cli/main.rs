@@ -12,4 +12,5 @@ mod leaders;
 mod paused;
 mod process;
 mod serving;
+mod stopping;
 mod wire;

@@ -240,6 +240,9 @@ async fn a_node_that_begins_to_stop_answers_no_look_up() {
     client.done(&Broker::new("b", 3).register()).await;
     node.running.service.stop();
     assert_eq!(client.route("b_t0").await, Err(1));
+    // An empty group would make its broker believe that it is alone.
+    let members = request(code::GET_BROKER_MEMBER_GROUP, &[("clusterName", "C"), ("brokerName", "b")]);
+    assert_eq!(client.ask(&members).await.code, 1);
     assert_eq!((http(&node, "/livez").await, http(&node, "/readyz").await), (200, 503));
     node.stop().await;
 }

@@ -66,6 +66,39 @@ async fn one_connection_anywhere_keeps_a_broker_until_that_closes_too() {
     }
 }
 
+/// Several brokers over one connection: Java loses only one of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_brokers_of_a_connection_go_with_it_but_for_one_that_has_another() {
+    let nodes = nodes::cluster(3).await;
+    let leader = nodes::leader(&nodes).await;
+    for (at, other) in [(leader, (leader + 1) % 3), ((leader + 1) % 3, (leader + 2) % 3)] {
+        let both = [Broker::new("one", 2), Broker::new("two", 2)];
+        for kept in [false, true] {
+            let mut connection = registered(&nodes[at], &both[0]).await;
+            connection.done(&both[1].register()).await;
+            let second = if kept { Some(registered(&nodes[other], &both[1]).await) } else { None };
+            drop(connection);
+            gone(&nodes, &both[0]).await;
+            if kept {
+                let_another_pass(&nodes, "other").await;
+                assert_stays(&nodes, &both[1]).await;
+            }
+            drop(second);
+            gone(&nodes, &both[1]).await;
+        }
+        for broker in &both {
+            let causes = removals(&nodes[other], broker);
+            assert!(
+                causes.len() >= 2 && causes.iter().all(|cause| *cause == Cause::Disconnected),
+                "{causes:?}"
+            );
+        }
+    }
+    for node in nodes {
+        node.stop().await;
+    }
+}
+
 /// A connection over which it never registered counts too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_with_heartbeats_only_keeps_a_broker_until_it_closes() {

@@ -1,30 +1,42 @@
 //! Leaders that die or change, while brokers live on or do not.
 
 use crate::process::{
-    Play, all_ready, brokers, cluster, leader, removed, run, stay_for, until, until_there_are,
+    Node, Play, all_ready, brokers, cluster, leader, removed, run, stay_for, until, until_there_are,
 };
 use crate::wire::{State, Wire};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+/// Kills the leader and starts it again once another leads; gives when it was killed.
+fn kill_leader(nodes: &mut Vec<Node>) -> Instant {
+    let killed = nodes.remove(leader(nodes)).kill();
+    let at = Instant::now();
+    leader(nodes);
+    // The next to die needs a majority behind it.
+    nodes.push(killed.start());
+    at
+}
+
 #[test]
 fn two_leaders_killed_one_after_the_other_take_no_broker_with_them() {
     const TIMEOUT: Duration = Duration::from_secs(10);
+    /// Between the two kills: the second leader has hardly begun.
+    const APART_MAX: Duration = Duration::from_secs(5);
+    /// On a busy machine a leader may take longer to come: then the next pair counts.
+    const KILLS_MAX: usize = 8;
     let dir = tempfile::tempdir().unwrap();
     let mut nodes = cluster(dir.path());
     let addresses: Vec<_> = nodes.iter().map(|node| node.at()).collect();
     let _play = Play::with_timeout(&addresses, 6, TIMEOUT, &["--period", "5"]);
     until_there_are(&nodes, 6);
-    let begun = Instant::now();
-    for _ in 0..2 {
-        let killed = nodes.remove(leader(&nodes)).kill();
-        leader(&nodes);
-        // The next to die needs a majority behind it.
-        nodes.push(killed.start());
-    }
-    println!("the leader was killed twice within {:?}", begun.elapsed());
+    let mut last = kill_leader(&mut nodes);
+    let two_close = (1..KILLS_MAX).any(|_| {
+        let before = std::mem::replace(&mut last, kill_leader(&mut nodes));
+        last - before < APART_MAX
+    });
+    assert!(two_close, "of {KILLS_MAX} kills no two came within {APART_MAX:?}");
     all_ready(&nodes);
-    stay_for((TIMEOUT * 2).saturating_sub(begun.elapsed()), &nodes, 6);
+    stay_for((TIMEOUT * 2).saturating_sub(last.elapsed()), &nodes, 6);
     for node in &nodes {
         assert_eq!(removed(node), (0, 0), "expired, disconnected");
     }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_methods, reason = "time limits of processes are real time")]
 
+mod acting_master;
 mod client;
 mod commands;
 mod conflicts;

@@ -7,6 +7,7 @@ mod acting_master;
 mod client;
 mod commands;
 mod conflicts;
+mod crowd;
 mod cut_off;
 mod guard;
 mod leaders;

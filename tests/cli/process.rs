@@ -149,6 +149,13 @@ impl Node {
         lines
     }
 
+    /// Its memory.
+    pub(crate) fn resident_kib(&self) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        resident.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+    }
+
     /// Stops it as a debugger does, or lets it go on.
     pub(crate) fn pause(&self, paused: bool) {
         let signal = if paused { rustix::process::Signal::STOP } else { rustix::process::Signal::CONT };

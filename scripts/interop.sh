@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The real RocketMQ around three nodes: brokers (master and slave), Java and Go clients and mqadmin, all unmodified; a
-# slave acts for a master that is killed; the leader is killed while messages flow, and hangs.
+# slave acts for a master that is killed; the leader is killed while messages flow, and hangs; all nodes are restarted.
 #   scripts/interop.sh [--release 5.5.0|5.3.3] [--header json|rocketmq] [--nameserver ours|java] [--keep]
 #                      [--acting-master]
 # --release     which RocketMQ is started
@@ -45,6 +45,7 @@ trap cleanup EXIT
 
 . "$repository/scripts/lib/interop-processes.sh"
 . "$repository/scripts/lib/interop-checks.sh"
+. "$repository/scripts/lib/interop-rolling-restart.sh"
 . "$repository/scripts/lib/interop-acting-master.sh"
 
 build
@@ -57,7 +58,10 @@ if [ "$parts" = all ]; then
   check_slave
   check_failover
   check_hung_node
-  [ "$nameserver" = java ] || check_one_view
+  if [ "$nameserver" = ours ]; then
+    check_rolling_restart
+    check_one_view
+  fi
 fi
 check_acting_master
 summary

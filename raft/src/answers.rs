@@ -273,4 +273,4 @@ fn no_begin() -> io::Error {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -106,6 +106,10 @@ impl Core {
     }
 
     fn observe_members(&self, members: Members) {
+        // The core has not begun yet: it knows of nobody, this node included.
+        if members.effective.log_id().is_none() {
+            return;
+        }
         let before = self.context.members.load();
         if before.effective == members.effective && before.committed == members.committed {
             return;
@@ -145,3 +149,6 @@ impl Core {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -116,10 +116,16 @@ fn received(snapshots: &Arc<dyn Snapshots>) -> (SnapshotMeta, Staged) {
     receiving.finish(chunks).unwrap()
 }
 
-/// Entries that are written, but neither flushed nor committed, with heartbeats behind them.
-async fn log_in_motion() -> (Node, Arc<MemoryLog>) {
+/// The same with five entries of the leader, the members among them, and all of them committed.
+pub(crate) async fn led() -> (Node, Arc<MemoryLog>) {
     let (node, log) = follower().await;
     assert!(matches!(node.core.answer_raft(append(0..5, Some(4))).await, Reply::Append(_)));
+    (node, log)
+}
+
+/// Entries that are written, but neither flushed nor committed, with heartbeats behind them.
+async fn log_in_motion() -> (Node, Arc<MemoryLog>) {
+    let (node, log) = led().await;
     log.hang(true);
     for request in [append(5..20, Some(4)), append(20..20, Some(4)), append(10..20, Some(4))] {
         let core = Arc::clone(&node.core);
@@ -153,9 +159,8 @@ async fn a_snapshot_waits_until_the_log_rests() {
 
 #[tokio::test]
 async fn the_state_is_hashed_at_exactly_the_index_that_is_asked_for() {
-    let (node, _log) = follower().await;
+    let (node, _log) = led().await;
     let core = &node.core;
-    assert!(matches!(core.answer_raft(append(0..5, Some(4))).await, Reply::Append(_)));
     core.wait_applied(4, Instant::now() + Duration::from_secs(5)).await.unwrap();
     let empty = core.published.table().state_hash().total;
     assert_eq!(core.state_hash_at(4).await, Reply::StateHash(Some(empty)));

@@ -36,6 +36,11 @@ pub(crate) async fn run(core: Arc<Core>) {
     }
 }
 
+/// Under which a notice stands.
+fn matter(id: NodeId) -> String {
+    format!("state of {id}")
+}
+
 impl Core {
     /// Compares the states at one index: that of now, or while entries keep coming, one a little ahead.
     pub(crate) async fn compare_states(&self) {
@@ -74,13 +79,19 @@ impl Core {
     pub(crate) fn note_divergence(&self, id: NodeId, index: u64) {
         tracing::error!("the tables of node {id} and node {} differ at index {index}", self.id());
         self.context.notices.set(
-            &format!("state of {id}"),
+            &matter(id),
             format!(
                 "the tables of node {id} differ from this node's at index {index}: keep both data directories, \
                  and replace the node that disagrees with the majority"
             ),
         );
         self.diverged.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+    }
+
+    /// A node that is no member any more is no matter any more.
+    pub(crate) fn forget_divergence(&self, id: NodeId) {
+        self.diverged.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        self.context.notices.clear(&matter(id));
     }
 
     /// Answers with the hash of the state at exactly an index.

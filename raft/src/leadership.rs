@@ -125,6 +125,7 @@ impl Core {
         for id in gone {
             self.peers.forget(id);
             self.context.notices.clear(&format!("node {id}"));
+            self.forget_divergence(id);
         }
         if was && !is {
             tracing::warn!("node {me} was removed from the cluster");

@@ -1,6 +1,7 @@
 //! All of liveness as one plain structure: every input comes with the moment at which it came, nothing here waits,
 //! reads a clock or talks to anyone.
 
+use super::by_broker::Keyed;
 use super::clock::{Running, RunningClock};
 use super::confirmations::{Confirmations, final_word};
 use super::guard::Guard;
@@ -92,15 +93,16 @@ pub(super) struct Core {
 
 impl Core {
     pub(super) fn new(options: &LivenessOptions, process: u64, now: Instant) -> Self {
+        let keyed = Keyed(process);
         Self {
             node_id: options.node_id,
             learner: false,
             process,
             clock: RunningClock::new(now),
-            sessions: Sessions::default(),
+            sessions: Sessions::new(keyed),
             streams: BTreeMap::new(),
             views: Views::new(options.node_id, process),
-            ledger: Ledger::default(),
+            ledger: Ledger::new(keyed),
             marks: Marks::default(),
             guard: Guard::new(options),
             removals: Removals::default(),
@@ -127,7 +129,7 @@ impl Core {
         let receives = |node: &NodeId| *node != self.node_id && members.contains(&(*node, true));
         self.streams.retain(|node, _| receives(node));
         for (node, _) in members.iter().filter(|(node, _)| receives(node)) {
-            self.streams.entry(*node).or_insert_with(Stream::new);
+            self.streams.entry(*node).or_insert_with(|| Stream::new(Keyed(self.process)));
         }
         let mut effects = Vec::new();
         self.views.members(now, members, &mut effects);
@@ -366,7 +368,7 @@ impl Core {
     pub(super) fn status(&mut self, now: Instant) -> LivenessStatus {
         let Totals { guard, counters } = self.totals(now);
         let now = self.clock.advance(now);
-        let brokers = self
+        let mut brokers: Vec<_> = self
             .ledger
             .keys()
             .filter_map(|key| {
@@ -382,6 +384,7 @@ impl Core {
                 })
             })
             .collect();
+        brokers.sort_unstable_by(|a: &BrokerStatus, b| a.key.cmp(&b.key));
         let peers = self.views.peers().map(|(node, reachable, spoke, sessions)| PeerStatus {
             node,
             reachable,

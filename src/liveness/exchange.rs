@@ -61,18 +61,20 @@ impl Core {
         &mut self,
         now: Instant,
         from: NodeId,
-        report: Report,
+        mut report: Report,
         leader: Option<&Leader<'_>>,
     ) -> Answer {
         let now: Running = self.clock.advance(now);
         self.counters.reports_received += 1;
         let mut effects = Vec::new();
-        let (heard, answers) = (report.heard.clone(), report.answering.is_some());
+        let answers = report.answering.is_some();
+        let heard = std::mem::take(&mut report.heard);
         if from == self.node_id || !self.views.report(now, from, report, &mut effects) {
             self.counters.report_gaps += 1;
             return Answer { accepted: false, leader: None };
         }
         self.take(now, effects);
+        heard.iter().for_each(|broker| self.ledger.heard(broker, now));
         self.look_for_quorum(now);
         self.wakes.decider |= answers && !self.marks.is_empty();
         let words = leader.map(|leader| Words {

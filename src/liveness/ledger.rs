@@ -1,7 +1,8 @@
 //! When each broker of the table was last heard, and when its silence becomes too long.
 
+use super::by_broker::{BrokerMap, Keyed};
 use super::clock::Running;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use storage::Position;
 use storage::command::Name;
@@ -28,19 +29,32 @@ pub(super) struct Entry {
     look_at: Running,
 }
 
+impl Entry {
+    /// Its clock starts anew. Gives whether it could then expire before its place in the index comes.
+    fn starts_anew(&mut self, at: Running) -> bool {
+        self.heard = self.heard.max(at);
+        self.look_at > self.heard + self.timeout
+    }
+}
+
 /// The ledger of last-heard.
 ///
 /// The index holds each broker once, at a moment not later than its deadline. Hearing a broker does not touch the
 /// index; the deadline is worked out when that moment has come.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    brokers: BTreeMap<BrokerKey, Entry>,
+    brokers: BrokerMap<Entry>,
     index: BTreeSet<(Running, BrokerKey)>,
     /// Nothing before this moment counts as silence.
     floor: Running,
 }
 
 impl Ledger {
+    /// An empty one.
+    pub(super) fn new(keyed: Keyed) -> Self {
+        Self { brokers: BrokerMap::with_hasher(keyed), ..Self::default() }
+    }
+
     /// Follows the table: the registration of a broker, or that there is none. The clock of one that is new or changed
     /// starts anew; `fresh`: it has just been made.
     pub(super) fn follow(&mut self, now: Running, key: &BrokerKey, live: Option<&Live>, fresh: bool) {
@@ -70,17 +84,16 @@ impl Ledger {
 
     /// A broker was heard.
     pub(super) fn heard(&mut self, key: &BrokerKey, at: Running) {
-        if let Some(entry) = self.brokers.get_mut(key) {
-            entry.spoke = entry.spoke.max(Some(at));
+        let Some(entry) = self.brokers.get_mut(key) else { return };
+        entry.spoke = entry.spoke.max(Some(at));
+        if entry.starts_anew(at) {
+            self.pull_in(key);
         }
-        self.start_anew_for(key, at);
     }
 
     /// The clock of a broker starts anew, since it may have been heard without this node's knowing.
     pub(super) fn start_anew_for(&mut self, key: &BrokerKey, at: Running) {
-        let Some(entry) = self.brokers.get_mut(key) else { return };
-        entry.heard = entry.heard.max(at);
-        if entry.look_at > entry.heard + entry.timeout {
+        if self.brokers.get_mut(key).is_some_and(|entry| entry.starts_anew(at)) {
             self.pull_in(key);
         }
     }
@@ -156,6 +169,7 @@ impl Ledger {
         self.brokers.get_mut(key)
     }
 
+    /// The brokers, in no order.
     pub(super) fn keys(&self) -> impl ExactSizeIterator<Item = &BrokerKey> {
         self.brokers.keys()
     }

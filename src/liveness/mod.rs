@@ -1,6 +1,7 @@
 //! Which brokers are alive: the sessions of this node, reports to every voter, the ledger of last-heard, and the
 //! removals that a leader decides from it. Soft state: nothing here is stored, and removals are log entries.
 
+mod by_broker;
 mod clock;
 mod confirmations;
 mod core;

@@ -1,9 +1,10 @@
 //! The sessions of this node: which brokers speak over which of its connections.
 
+use super::by_broker::{BrokerMap, Keyed};
 use super::clock::Running;
 use super::report::{Cause, Change, End, Full, Word};
 use super::{ClosedBy, Heard, SessionId, Strength};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 use storage::Position;
 use storage::route_info::BrokerKey;
@@ -18,8 +19,8 @@ const ENDS_KEPT_FOR: Duration = Duration::from_secs(10);
 /// Sessions of this node.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
-    connections: BTreeMap<SessionId, BTreeMap<BrokerKey, Strength>>,
-    brokers: BTreeMap<BrokerKey, Here>,
+    connections: HashMap<SessionId, BTreeSet<BrokerKey>>,
+    brokers: BrokerMap<Here>,
     /// The last end by the peer of brokers that have opened no session here since.
     ended: BTreeMap<BrokerKey, (End, Running)>,
     ends: u64,
@@ -32,7 +33,7 @@ pub(super) struct Sessions {
 struct Here {
     strong: usize,
     weak: usize,
-    over: BTreeSet<SessionId>,
+    over: BTreeMap<SessionId, Strength>,
     /// The newest registration that was accepted here while sessions were open. A close is told with this one, not
     /// with the table's: a node that learns late of a close must not take it for the end of a successor.
     stands_for: Option<Position>,
@@ -50,7 +51,7 @@ pub(super) struct LeaderWord {
 
 impl Here {
     fn new(heard: Running, stands_for: Option<Position>) -> Self {
-        Self { strong: 0, weak: 0, over: BTreeSet::new(), stands_for, heard, word: None }
+        Self { strong: 0, weak: 0, over: BTreeMap::new(), stands_for, heard, word: None }
     }
 
     fn strength(&self) -> Option<Strength> {
@@ -70,6 +71,11 @@ impl Here {
 }
 
 impl Sessions {
+    /// None yet.
+    pub(super) fn new(keyed: Keyed) -> Self {
+        Self { brokers: BrokerMap::with_hasher(keyed), ..Self::default() }
+    }
+
     /// A broker was heard on a connection; after a REGISTER, `incarnation` is what this node's table has. Gives the change when a session opened or became strong.
     pub(super) fn heard(
         &mut self,
@@ -83,12 +89,13 @@ impl Sessions {
             Heard::Register => Strength::Strong,
             Heard::Heartbeat => Strength::Weak,
         };
-        let had = self.connections.get(&session).and_then(|brokers| brokers.get(broker)).copied();
+        let here = self.brokers.get_mut(broker);
+        let had = here.as_ref().and_then(|here| here.over.get(&session)).copied();
         if had.is_none() && self.pairs >= SESSION_PAIRS_MAX {
             self.refused += 1;
             return None;
         }
-        if let Some(here) = self.brokers.get_mut(broker) {
+        if let Some(here) = here {
             here.heard = at;
             here.stands_for = here.stands_for.max(incarnation);
             if what == Heard::Register {
@@ -99,14 +106,14 @@ impl Sessions {
             return None;
         }
         let here = self.brokers.entry(broker.clone()).or_insert_with(|| Here::new(at, incarnation));
-        here.over.insert(session);
+        here.over.insert(session, wanted);
         match had {
             Some(had) => *here.count(had) -= 1,
             None => self.pairs += 1,
         }
         *here.count(wanted) += 1;
         let strength = here.strength();
-        self.connections.entry(session).or_default().insert(broker.clone(), wanted);
+        self.connections.entry(session).or_default().insert(broker.clone());
         self.ended.remove(broker);
         Some(Change { broker: broker.clone(), strength, cause: Cause::Opened })
     }
@@ -114,11 +121,11 @@ impl Sessions {
     /// A connection is over. Gives the changes, one for each broker that spoke over it and whose end matters.
     pub(super) fn closed(&mut self, at: Running, session: SessionId, by: ClosedBy) -> Vec<Change> {
         let mut changes = Vec::new();
-        for (broker, strength) in self.connections.remove(&session).unwrap_or_default() {
+        for broker in self.connections.remove(&session).unwrap_or_default() {
             self.pairs -= 1;
             let Some(here) = self.brokers.get_mut(&broker) else { continue };
+            let Some(strength) = here.over.remove(&session) else { continue };
             *here.count(strength) -= 1;
-            here.over.remove(&session);
             let (left, last_strong) = (here.strength(), strength == Strength::Strong && here.strong == 0);
             let stood_for = here.stands_for.filter(|_| last_strong);
             if left.is_none() {
@@ -145,7 +152,9 @@ impl Sessions {
 
     /// Everything, for a full report.
     pub(super) fn full(&self, now: Running) -> Full {
-        let sessions = self.brokers.iter().filter_map(|(broker, here)| {
+        // Sorted, since a hash map's order follows from more than what is in it.
+        let brokers: BTreeMap<_, _> = self.brokers.iter().collect();
+        let sessions = brokers.into_iter().filter_map(|(broker, here)| {
             let age = now.saturating_sub(here.heard).as_millis();
             Some((broker.clone(), here.strength()?, u64::try_from(age).unwrap_or(u64::MAX)))
         });
@@ -160,7 +169,7 @@ impl Sessions {
 
     /// The connections that a broker speaks over.
     pub(super) fn connections_of(&self, broker: &BrokerKey) -> Vec<SessionId> {
-        self.brokers.get(broker).map(|here| here.over.iter().copied().collect()).unwrap_or_default()
+        self.brokers.get(broker).map(|here| here.over.keys().copied().collect()).unwrap_or_default()
     }
 
     /// Keeps the leader's word on a broker that has a session here.

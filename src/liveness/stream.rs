@@ -1,15 +1,13 @@
 //! The ordered stream of reports to one other node.
 
+use super::by_broker::{BrokerSet, Keyed};
 use super::clock::Running;
 use super::report::{Ask, Change, Content, Full, Report};
-use std::collections::BTreeSet;
 use std::time::Duration;
 use storage::route_info::BrokerKey;
 
-/// Between two reports with something in them, when nothing is urgent.
-pub(super) const REPORT_EVERY: Duration = Duration::from_millis(50);
-/// Between two reports when there is nothing to say.
-pub(super) const BEAT_EVERY: Duration = Duration::from_millis(200);
+/// Between two reports when nothing is urgent, whether there is anything to say or not.
+pub(super) const REPORT_EVERY: Duration = Duration::from_millis(200);
 /// After a report that got no answer, before the next try.
 pub(super) const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// Changes that wait for one receiver; more turn into a full report.
@@ -24,7 +22,7 @@ pub(super) struct Stream {
     sequence: u64,
     full_due: bool,
     changes: Vec<Change>,
-    heard: BTreeSet<BrokerKey>,
+    heard: BrokerSet,
     urgent: bool,
     answering: Option<Ask>,
     not_before: Running,
@@ -43,12 +41,12 @@ pub(super) struct OnTheWay {
 
 impl Stream {
     /// A new stream: begins with a full report.
-    pub(super) fn new() -> Self {
+    pub(super) fn new(keyed: Keyed) -> Self {
         Self {
             sequence: 0,
             full_due: true,
             changes: Vec::new(),
-            heard: BTreeSet::new(),
+            heard: BrokerSet::with_hasher(keyed),
             urgent: true,
             answering: None,
             not_before: Running::ZERO,
@@ -73,9 +71,7 @@ impl Stream {
     /// Adds a broker that was heard. Urgent when a REGISTER waits for the answer.
     pub(super) fn push_heard(&mut self, broker: &BrokerKey, urgent: bool) {
         self.urgent |= urgent;
-        if !self.heard.contains(broker) {
-            self.heard.insert(broker.clone());
-        }
+        self.heard.insert(broker.clone());
     }
 
     /// The receiver asked: the next report goes at once and says so.
@@ -103,7 +99,7 @@ impl Stream {
             Content::Changes(std::mem::take(&mut self.changes))
         };
         let heard: Vec<_> = if self.heard.len() <= HEARD_MAX {
-            std::mem::take(&mut self.heard).into_iter().collect()
+            self.heard.drain().collect()
         } else {
             let first = self.heard.iter().take(HEARD_MAX).cloned().collect::<Vec<_>>();
             first.iter().for_each(|broker| {
@@ -119,9 +115,7 @@ impl Stream {
 
     fn is_due(&self, now: Running) -> bool {
         let Some(last) = self.last_sent else { return true };
-        let quiet = self.changes.is_empty() && self.heard.is_empty() && !self.full_due;
-        let every = if quiet { BEAT_EVERY } else { REPORT_EVERY };
-        self.urgent || now >= last + every
+        self.urgent || now >= last + REPORT_EVERY
     }
 
     /// The answer came. Gives what was on its way; a refused report is followed by a full one at once.
@@ -183,7 +177,7 @@ mod tests {
 
     /// A stream whose first, full report was taken at 0 ms.
     fn running() -> Stream {
-        let mut stream = Stream::new();
+        let mut stream = Stream::new(Keyed::default());
         let first = poll(&mut stream, ms(0)).unwrap();
         assert!(matches!(first.content, Content::Full(_)));
         stream.answered(true);
@@ -199,14 +193,14 @@ mod tests {
 
         stream.push(opened(1), false);
         stream.push_heard(&key(1), false);
-        assert!(poll(&mut stream, ms(249)).is_none());
-        let report = poll(&mut stream, ms(250)).unwrap();
+        assert!(poll(&mut stream, ms(399)).is_none());
+        let report = poll(&mut stream, ms(400)).unwrap();
         assert_eq!((report.content, report.heard), (Content::Changes(vec![opened(1)]), vec![key(1)]));
 
         stream.push(opened(2), true);
-        assert!(poll(&mut stream, ms(251)).is_none(), "one at a time");
+        assert!(poll(&mut stream, ms(401)).is_none(), "one at a time");
         stream.answered(true);
-        let report = poll(&mut stream, ms(251)).unwrap();
+        let report = poll(&mut stream, ms(401)).unwrap();
         assert_eq!((report.sequence, report.content), (4, Content::Changes(vec![opened(2)])));
     }
 
@@ -241,8 +235,8 @@ mod tests {
         for n in 0..HEARD_MAX + 1 {
             stream.push_heard(&key(n), false);
         }
-        assert_eq!(poll(&mut stream, ms(50)).unwrap().heard.len(), HEARD_MAX);
+        assert_eq!(poll(&mut stream, ms(200)).unwrap().heard.len(), HEARD_MAX);
         stream.answered(true);
-        assert_eq!(poll(&mut stream, ms(50)).unwrap().heard.len(), 1);
+        assert_eq!(poll(&mut stream, ms(200)).unwrap().heard.len(), 1);
     }
 }

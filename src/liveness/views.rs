@@ -154,7 +154,8 @@ impl Views {
         }
     }
 
-    /// Takes a report in. `false`: it does not follow the one before; nothing was taken, a full one is wanted.
+    /// Takes in what a report says of sessions. `false`: it does not follow the one before; nothing was taken, a full
+    /// one is wanted.
     pub(super) fn report(
         &mut self,
         now: Running,
@@ -194,7 +195,6 @@ impl Views {
         if let Some(ask) = report.answering.filter(|ask| ask.process == self.process) {
             view.answered = view.answered.max(ask.number);
         }
-        effects.extend(report.heard.into_iter().map(|broker| Effect::Heard(broker, now)));
         true
     }
 

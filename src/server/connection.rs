@@ -34,7 +34,7 @@ const READ_BYTES_MAX: usize = 1 << 20;
 /// Answers are written at the latest when there are as many bytes of them; larger empty buffers are given back.
 const FLUSH_BYTES: usize = 256 << 10;
 /// A connection at rest for this long gives its buffers back.
-const REST: Duration = Duration::from_secs(5);
+const REST: Duration = Duration::from_secs(20);
 
 /// Why a connection ended.
 #[derive(Debug)]

@@ -96,6 +96,7 @@ fn a_weak_session_that_is_told_late_holds_a_broker_no_longer_either() {
     let mut world = world();
     let broker = registered(&mut world, 120_000, &[1]);
     world.beats(broker, 2);
+    world.run(ms(3));
     world.closes(broker, 1, ClosedBy::Peer, ms(0));
     world.run(secs(1));
     assert_eq!(world.everywhere(broker), Some(true));

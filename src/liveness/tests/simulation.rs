@@ -27,7 +27,7 @@ fn no_living_broker_leaves_and_every_dead_one_does() {
 /// One run: a cluster, its brokers, and what is owed to each of them.
 struct Run {
     world: World,
-    /// Since when a broker has had no node that hears it, runs and is with the majority.
+    /// Since when a broker has had no node that hears it, runs, and is with the majority and its leader.
     uncovered: BTreeMap<usize, Moment>,
     /// Came back and has not been registered anew: what leaves is what was left of its former process.
     returning: BTreeSet<usize>,
@@ -111,8 +111,12 @@ impl Run {
         }
     }
 
+    /// What a node hears reaches the leader. One that is linked with a majority, but not with the leader, tells it nothing.
     fn hears(&self, node: u64) -> bool {
-        self.world.in_majority(node) && self.world.lost == 0
+        let World { lost, leader, .. } = self.world;
+        self.world.in_majority(node)
+            && lost == 0
+            && leader.is_none_or(|leader| self.world.linked(node, leader))
     }
 
     fn judge(&mut self, removed: &Removed) {

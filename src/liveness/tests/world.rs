@@ -251,7 +251,7 @@ impl World {
         self.nodes[&id].up && self.nodes[&id].paused_until <= self.now
     }
 
-    fn linked(&self, a: NodeId, b: NodeId) -> bool {
+    pub(super) fn linked(&self, a: NodeId, b: NodeId) -> bool {
         a == b || (!self.cut.contains(&(a, b)) && !self.cut.contains(&(b, a)))
     }
 

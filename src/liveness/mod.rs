@@ -157,8 +157,8 @@ impl Liveness {
     }
 
     /// A broker was heard on a connection (oneway requests too).
-    pub fn heard(&self, session: SessionId, broker: BrokerKey, what: Heard) {
-        self.shell.heard(session, &broker, what);
+    pub fn heard(&self, session: SessionId, broker: &BrokerKey, what: Heard) {
+        self.shell.heard(session, broker, what);
     }
 
     /// Asks the leader whether it knows the broker: an unchanged REGISTER is answered only when it does.

@@ -3,6 +3,7 @@
 
 use super::Shared;
 use super::admission::Seat;
+use super::heartbeat::LastHeartbeat;
 use super::registry::{ToConnection, Why};
 use super::socket::ClientStream;
 use super::worker::{self, Answer, Task, Ticket};
@@ -10,8 +11,8 @@ use crate::handlers::is_of_broker;
 use crate::liveness::{ClosedBy, SessionId};
 use crate::protocol::{Reply, remarks};
 use crate::service::{Progress, Session};
-use crate::wire::codes::result::SYSTEM_BUSY;
-use crate::wire::{Decoder, RemotingCommand, WireError};
+use crate::wire::codes::{request, result::SYSTEM_BUSY};
+use crate::wire::{Decoder, RemotingCommand, Repeat, WireError};
 use bytes::{Buf, BytesMut};
 use std::future::Future;
 use std::future::poll_fn;
@@ -77,6 +78,7 @@ struct Connection<S> {
     worker: Option<(mpsc::UnboundedSender<Task>, JoinHandle<()>)>,
     /// A broker has shown itself.
     of_broker: bool,
+    heartbeat: LastHeartbeat,
     /// Something moved.
     last_moved: Instant,
     timer: Pin<Box<Sleep>>,
@@ -103,6 +105,7 @@ pub(super) fn serve<S: ClientStream>(
             session: None,
             worker: None,
             of_broker: false,
+            heartbeat: LastHeartbeat::default(),
             stream,
             peer,
             id,
@@ -194,7 +197,15 @@ impl<S: ClientStream> Connection<S> {
     fn take_requests(&mut self) -> Result<(), WireError> {
         let mut table = None;
         while !self.is_blocked() {
+            if self.take_heartbeat() {
+                continue;
+            }
+            let front = if self.of_broker { Repeat::front(&self.inbound) } else { None };
+            let front: Option<Box<[u8]>> = front.map(Into::into);
             let Some(command) = self.decoder.next(&mut self.inbound)? else { break };
+            if let Some(frame) = front {
+                self.heartbeat.keep(&frame, &command);
+            }
             if command.is_answer() {
                 continue;
             }
@@ -206,6 +217,15 @@ impl<S: ClientStream> Connection<S> {
             }
         }
         Ok(())
+    }
+
+    /// Takes a heartbeat that came before.
+    fn take_heartbeat(&mut self) -> bool {
+        let Some((bytes, broker)) = self.heartbeat.again(&self.inbound) else { return false };
+        self.shared.counters.requests.add_one(request::BROKER_HEARTBEAT);
+        self.shared.service.hear_again(self.id, broker);
+        self.inbound.advance(bytes);
+        true
     }
 
     fn begin(&mut self, command: RemotingCommand, table: &RouteInfo) {

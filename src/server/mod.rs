@@ -8,6 +8,7 @@
 mod admission;
 mod connection;
 mod counters;
+mod heartbeat;
 mod limits;
 pub mod notice;
 mod registry;

@@ -261,7 +261,12 @@ impl Service {
             _ => return,
         };
         let broker = BrokerKey { cluster: cluster.into(), address: address.into() };
-        self.liveness.heard(session.id, broker, Heard::Heartbeat);
+        self.liveness.heard(session.id, &broker, Heard::Heartbeat);
+    }
+
+    /// A broker says once more that it lives, and nothing else.
+    pub(crate) fn hear_again(&self, session: SessionId, broker: &BrokerKey) {
+        self.liveness.heard(session, broker, Heard::Heartbeat);
     }
 
     fn read(&self, request: &Request<'_>, options: ReadOptions, table: &RouteInfo) -> Reply {

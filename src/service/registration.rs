@@ -165,7 +165,7 @@ impl Edge {
     /// While it waited, say for a leader, a later one of the same broker came through another node and was acknowledged.
     /// To carry this one out would take back what that one brought.
     fn overtaken(self) -> Progress {
-        self.service.liveness.heard(self.session.id, self.key.clone(), Heard::Register);
+        self.service.liveness.heard(self.session.id, &self.key, Heard::Register);
         let revision = self.service.table().revision().map(|id| id.index);
         self.accept(revision)
     }
@@ -199,7 +199,7 @@ impl Edge {
 
     /// A heartbeat, if the leader knows the broker.
     fn unchanged(self, version: Position) -> Progress {
-        self.service.liveness.heard(self.session.id, self.key.clone(), Heard::Register);
+        self.service.liveness.heard(self.session.id, &self.key, Heard::Register);
         Progress::Beside(Box::pin(self.confirm(version)))
     }
 
@@ -233,7 +233,7 @@ impl Edge {
     /// A difference was carried out, at the group version that it was made against: at this position the table is as the
     /// broker tells it.
     async fn took(self, position: Position, reading: &Arc<Reading>) -> Progress {
-        self.service.liveness.heard(self.session.id, self.key.clone(), Heard::Register);
+        self.service.liveness.heard(self.session.id, &self.key, Heard::Register);
         let (table, read) = (self.service.table(), Arc::clone(reading));
         let whole = reading.is_whole();
         let told = self.compute(whole, move || read.told_at(&table, position)).await.ok().flatten();
@@ -246,7 +246,7 @@ impl Edge {
         if !matches!(outcome, Outcome::Done { .. }) {
             return self.lost(outcome, &reading);
         }
-        self.service.liveness.heard(self.session.id, self.key.clone(), Heard::Register);
+        self.service.liveness.heard(self.session.id, &self.key, Heard::Register);
         // The next one is known by its bytes, if by then nothing else has touched the broker name.
         let _ = self.look(&mut reading).await;
         self.accept(Some(position.index))
@@ -332,7 +332,7 @@ impl Edge {
 
     async fn propose(&self, registration: Registration) -> Result<(Outcome, Position), Reply> {
         // Its connection speaks, whatever becomes of the proposal.
-        self.service.liveness.heard(self.session.id, self.key.clone(), Heard::Heartbeat);
+        self.service.liveness.heard(self.session.id, &self.key, Heard::Heartbeat);
         let change = Change::RegisterBroker(Box::new(registration));
         let proposed = self.service.propose(&self.session, change, self.deadline).await;
         proposed.map(|done| (done.outcome, done.position)).map_err(|error| {

@@ -3,6 +3,7 @@
 use super::json::{Event, Reader};
 use super::{ExtFields, Head, Language, RemotingCommand, Serialization, json};
 use bytes::{Bytes, BytesMut};
+use std::borrow::Cow;
 
 /// Reads a header as leniently as Java does: fields in any order, unknown ones skipped, numbers given as text, numbers
 /// and booleans as field values, null anything.
@@ -10,7 +11,11 @@ use bytes::{Bytes, BytesMut};
 /// # Errors
 /// It is no JSON object, or a number is none.
 pub(super) fn decode(header: &[u8]) -> Result<RemotingCommand, &'static str> {
-    let text = String::from_utf8_lossy(header);
+    // Tried first, since it is many times as fast, and nearly every header is.
+    let text = match std::str::from_utf8(header) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(header),
+    };
     let mut reader = Reader::new(&text);
     let mut command = RemotingCommand {
         code: 0,
@@ -37,7 +42,7 @@ pub(super) fn decode(header: &[u8]) -> Result<RemotingCommand, &'static str> {
                     command.language = Language::parse(&name);
                 }
             }
-            "remark" => command.remark = reader.text()?.map(std::borrow::Cow::into_owned),
+            "remark" => command.remark = reader.text()?.map(Cow::into_owned),
             "extFields" => command.ext = ext_fields(&mut reader, header.len())?,
             _ => reader.skip()?,
         }

@@ -6,6 +6,7 @@
 //! ```
 //!
 //! - [`Decoder`] cuts a connection's bytes into commands; limits are looked at before anything else.
+//! - [`Repeat`] recognises a frame that came before.
 //! - [`encode()`] writes a command behind what is already in a buffer.
 //! - Memory grows with the bytes that were received, never with a length that was only claimed.
 
@@ -17,6 +18,7 @@ mod header_binary;
 mod header_json;
 pub mod json;
 mod proxy;
+mod repeat;
 
 pub mod codes;
 
@@ -24,6 +26,7 @@ pub use command::{FLAG_ANSWER, FLAG_ONEWAY, Head, Language, RemotingCommand, Ser
 pub use decoder::{Decoder, WireError};
 pub use encode::{encode, encode_head};
 pub use ext_fields::ExtFields;
+pub use repeat::Repeat;
 
 /// Largest frame, its length field included, bytes.
 pub const FRAME_MAX_BYTES: usize = 16 << 20;

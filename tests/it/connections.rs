@@ -4,6 +4,7 @@ use super::client::{Broker, Client, bytes_of, request};
 use super::nodes::{Node, PATIENCE};
 use raft_namesrv::wire::codes::request as code;
 use std::time::Duration;
+use storage::route_info::BrokerKey;
 use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, timeout};
 
@@ -182,6 +183,43 @@ async fn oneway_requests_are_carried_out_and_never_answered() {
     client.done(&request(code::PUT_KV_CONFIG, &[("namespace", "n"), ("key", "l"), ("value", "v")])).await;
     let get = request(code::GET_KV_CONFIG, &[("namespace", "n"), ("key", "k")]);
     assert_eq!(client.done(&get).await.field("value"), Some("v"), "the oneway put came before");
+    node.stop().await;
+}
+
+/// Their bytes are the same but for the opaque, so from the third on they are not read; each counts for its own broker.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn heartbeats_that_repeat_are_heard_each_time() {
+    let node = Node::alone().await;
+    let brokers = [Broker::new("a", 2), Broker::new("b", 2)];
+    let mut client = Client::connect(node.address()).await;
+    for broker in &brokers {
+        client.done(&broker.register()).await;
+    }
+    let silence = |broker: &Broker| {
+        let key =
+            BrokerKey { cluster: broker.cluster.as_str().into(), address: broker.address.as_str().into() };
+        node.running.liveness.silence_ms(&key).unwrap()
+    };
+    let counted = || {
+        let requests = node.running.server.counters().requests.iter();
+        let beats = requests.filter(|(code, _)| *code == code::BROKER_HEARTBEAT).map(|(_, count)| count);
+        (beats.sum::<u64>(), node.running.liveness.totals().counters.heard)
+    };
+    let (beats, heard) = counted();
+    for (round, speaks) in (1..).zip([0, 0, 0, 0, 1, 1, 1, 0]) {
+        until("both are silent for a moment", || brokers.iter().all(|broker| silence(broker) >= 40)).await;
+        // With an opaque of its own each, the last one in two pieces, and a look-up in between.
+        let frame = bytes_of(&brokers[speaks].heartbeat().oneway());
+        let look_up = request(code::GET_NAMESRV_CONFIG, &[]);
+        client
+            .send_bytes(&[frame.as_slice(), &frame, &bytes_of(&look_up), &frame[..frame.len() - 1]].concat())
+            .await;
+        assert_eq!(client.next().await.unwrap().opaque, look_up.opaque);
+        client.send_bytes(&frame[frame.len() - 1..]).await;
+        client.done(&request(code::GET_NAMESRV_CONFIG, &[])).await;
+        assert_eq!(counted(), (beats + 3 * round, heard + 3 * round));
+        assert!(silence(&brokers[speaks]) < silence(&brokers[1 - speaks]), "round {round}");
+    }
     node.stop().await;
 }
 

@@ -88,10 +88,7 @@ impl Published {
     /// Shows the state after an entry, then tells the news.
     pub(crate) fn entry_applied(&self, state: State, id: LogId, events: Vec<Event>, had_commands: bool) {
         let replay = self.replaying.load(Ordering::Acquire);
-        if had_commands {
-            self.fresh.store(false, Ordering::Release);
-        }
-        self.show(state, id);
+        self.show(state, id, had_commands);
         // Nobody listening is fine.
         let _ = self.entries.send(Arc::new(AppliedEntry { id, events, replay, replaced: false }));
     }
@@ -99,13 +96,12 @@ impl Published {
     /// Shows the state of a snapshot, then tells that the tables are others.
     pub(crate) fn snapshot_installed(&self, state: State, id: LogId) {
         // A snapshot is only ever made of a state that has commands.
-        self.fresh.store(false, Ordering::Release);
-        self.show(state, id);
+        self.show(state, id, true);
         let entry = AppliedEntry { id, events: Vec::new(), replay: true, replaced: true };
         let _ = self.entries.send(Arc::new(entry));
     }
 
-    fn show(&self, state: State, id: LogId) {
+    fn show(&self, state: State, id: LogId, had_commands: bool) {
         let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((index, kept)) = wanted.as_mut()
             && *index == id.index
@@ -114,6 +110,10 @@ impl Published {
         }
         drop(wanted);
         self.state.store(Arc::new(state));
+        // Between the two: who finds it not fresh finds the commands, and who is woken finds it not fresh.
+        if had_commands {
+            self.fresh.store(false, Ordering::Release);
+        }
         self.applied.send_replace(Some(id));
     }
 

@@ -411,8 +411,8 @@ impl Core {
 
     /// Whether a broker would be removed, and the guard keeps it.
     fn is_held(&self, now: Running, key: &BrokerKey) -> bool {
-        let (Some(since), Some(entry)) = (self.guard.since(), self.ledger.get(key)) else { return false };
+        let (Some(spoke), Some(entry)) = (self.ledger.spoke(key), self.ledger.get(key)) else { return false };
         let silent = || self.ledger.last_heard(key).is_some_and(|heard| heard + entry.timeout <= now);
-        self.ledger.spoke(key) <= Some(since) && (self.marks.has(key) || silent())
+        !self.guard.counts(spoke) && (self.marks.has(key) || silent())
     }
 }

@@ -30,6 +30,8 @@ const TIMEOUT_MS: (u64, u64) = (3_000, 6_000);
 const HAND_OVER_EVERY_MS: (u64, u64) = (1_200, 2_800);
 /// Everything may take this much longer then.
 const HAND_OVER_MARGIN: Duration = Duration::from_secs(1);
+/// Where packets are lost, several of those that tell of one end may be.
+const LOST_PACKETS_MARGIN: Duration = Duration::from_secs(1);
 /// Where disks hang often, everything may take this much longer.
 const SLOW_DISK_MARGIN: Duration = Duration::from_secs(3);
 /// How long the guard counts what is gone as gone at once.
@@ -84,7 +86,9 @@ impl World {
         let guarded = setup.guard && count > 4;
         let broker = |number| Broker::new(seed, number, dice.ms(TIMEOUT_MS.0, TIMEOUT_MS.1));
         let brokers = (0..count).map(broker).collect();
-        record.lock().dead.patience = if slow_disks { SLOW_DISK_MARGIN } else { Duration::ZERO }
+        let lossy = weather.lost_permille > 0;
+        record.lock().dead.patience = if lossy { LOST_PACKETS_MARGIN } else { Duration::ZERO }
+            + if slow_disks { SLOW_DISK_MARGIN } else { Duration::ZERO }
             + if guarded { GUARD_WINDOW + GUARD_HOLD } else { Duration::ZERO };
         let outside = Host::new(Moment::ZERO, dice.next());
         let changing_leaders = dice.chance(50);

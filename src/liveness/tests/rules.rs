@@ -361,7 +361,8 @@ fn a_broker_that_was_heard_after_most_were_lost_goes_at_once() {
     brokers.iter().for_each(|broker| world.registers_everywhere(*broker));
     world.run(secs(1));
     brokers.iter().skip(1).for_each(|broker| world.kill_broker(*broker));
-    world.run(ms(200));
+    // Until a word that was sent before would be there.
+    world.run(secs(4));
     let newcomer = world.broker(120_000, &NODES);
     world.registers_everywhere(newcomer);
     world.beats_everywhere(brokers[0]);

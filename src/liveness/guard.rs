@@ -10,15 +10,11 @@ use storage::route_info::BrokerKey;
 /// Fewer removals than this within the window are never held back, and neither is anybody of so few brokers.
 pub(super) const GUARD_BROKERS_MIN: usize = 5;
 
-/// A word that a broker sent before it was lost may come so much later: packets are sent again after 0.2, 0.4 and 0.8 s,
-/// and what another node heard is reported within a second.
-const LATE_WORDS: Duration = Duration::from_secs(3);
-
 /// A broker that would be removed now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Candidate {
     pub(super) key: BrokerKey,
-    /// When it was last heard for certain.
+    /// When it last lived for certain.
     pub(super) spoke: Running,
     /// When it was last heard, or its clock started anew.
     pub(super) heard: Running,
@@ -63,7 +59,7 @@ impl Guard {
 
     /// Whether a broker that was last heard for certain then counts, as a living or a lost one: the others are held.
     pub(super) fn counts(&self, spoke: Running) -> bool {
-        self.since.is_none_or(|since| spoke > since + LATE_WORDS)
+        self.since.is_none_or(|since| spoke > since)
     }
 
     /// Splits the candidates into those that may go and those that are held. `population`: brokers in the table that
@@ -102,7 +98,7 @@ impl Guard {
         (go, held)
     }
 
-    /// Protection begins, or begins anew: who is heard once late words have come counts, and nobody else.
+    /// Protection begins, or begins anew: who is heard from now on counts, and nobody else.
     fn begin(&mut self, now: Running) {
         self.since = Some(now);
         self.applied.clear();
@@ -145,9 +141,9 @@ impl Guard {
         candidate.due + self.hold
     }
 
-    /// Ends the protection when `silent_since` finds no broker that has not been heard since.
+    /// Ends the protection when `silent_since` finds no broker that was last heard before it began.
     pub(super) fn review(&mut self, now: Running, silent_since: impl FnOnce(Running) -> bool) {
-        if self.since.is_some_and(|since| !silent_since(since + LATE_WORDS)) {
+        if self.since.is_some_and(|since| !silent_since(since)) {
             tracing::info!("the mass eviction guard keeps no broker any more");
             (self.since, self.ended) = (None, Some(now));
         }
@@ -215,7 +211,7 @@ mod tests {
         assert_eq!(guard.status(secs(150), 20).protected_for, Some(secs(49)));
         assert_eq!(counts(guard.admit(secs(819), 20, 0, rest.clone())), (0, 20));
         assert_eq!(counts(guard.admit(secs(820), 20, 0, rest)), (20, 0));
-        guard.review(secs(820), |since| since < secs(104));
+        guard.review(secs(820), |since| since < secs(101));
         assert_eq!(guard.status(secs(820), 0).protected_for, None);
     }
 
@@ -262,39 +258,39 @@ mod tests {
         assert_eq!(counts(guard.admit(secs(200), 20, 0, gone(180, 31, 32))), (1, 0));
     }
 
-    /// A while after 30 of 50 went, 20 are heard again, and the last of those that are gone are still in the table.
-    fn a_while_later() -> Guard {
+    /// A second after 30 of 50 went, 20 are heard again, and the last of those that are gone are still in the table.
+    fn a_second_later() -> Guard {
         let mut guard = guard();
         guard.applied(secs(100), 30, 20);
-        assert!(guard.counts(secs(104)) && !guard.counts(secs(103)), "a late word proves nothing");
+        assert!(guard.counts(secs(101)) && !guard.counts(secs(100)));
         guard
     }
 
     #[test]
     fn who_was_heard_since_it_began_goes_at_once_and_the_others_do_not() {
-        let mut guard = a_while_later();
-        let mut both = gone(104, 31, 32);
-        both.extend(gone(102, 32, 33));
-        let (go, held) = guard.admit(secs(104), 10, 0, both);
-        assert_eq!((go[0].spoke, held[0].spoke), (secs(104), secs(102)));
+        let mut guard = a_second_later();
+        let mut both = gone(101, 31, 32);
+        both.extend(gone(99, 32, 33));
+        let (go, held) = guard.admit(secs(101), 10, 0, both);
+        assert_eq!((go[0].spoke, held[0].spoke), (secs(101), secs(99)));
         for n in 33..37 {
-            assert_eq!(counts(guard.admit(secs(105), 10, 0, gone(102, n, n + 1))), (0, 1), "one by one");
+            assert_eq!(counts(guard.admit(secs(102), 10, 0, gone(99, n, n + 1))), (0, 1), "one by one");
         }
     }
 
     #[test]
     fn protection_begins_anew_when_most_of_those_that_were_heard_since_go() {
         // All at once.
-        let mut guard = a_while_later();
-        assert_eq!(counts(guard.admit(secs(105), 10, 0, gone(104, 30, 40))), (6, 4));
-        assert_eq!(guard.since(), Some(secs(105)));
+        let mut guard = a_second_later();
+        assert_eq!(counts(guard.admit(secs(102), 10, 0, gone(101, 30, 40))), (6, 4));
+        assert_eq!(guard.since(), Some(secs(102)));
         // One by one.
-        let mut guard = a_while_later();
+        let mut guard = a_second_later();
         for n in 0..6 {
-            assert_eq!(counts(guard.admit(secs(106), 10 - n as usize, 0, gone(105, n, n + 1))), (1, 0));
-            guard.applied(secs(106), 1, 9 - n as usize);
+            assert_eq!(counts(guard.admit(secs(103), 10 - n as usize, 0, gone(102, n, n + 1))), (1, 0));
+            guard.applied(secs(103), 1, 9 - n as usize);
         }
-        assert_eq!(counts(guard.admit(secs(107), 4, 0, gone(105, 6, 7))), (0, 1));
+        assert_eq!(counts(guard.admit(secs(104), 4, 0, gone(102, 6, 7))), (0, 1));
     }
 
     #[test]

@@ -13,6 +13,10 @@ pub(super) const TIMEOUT_MIN: Duration = Duration::from_secs(1);
 /// No timeout counts as longer.
 const TIMEOUT_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
+/// A word that a broker sent before it was lost may come so much later: packets are sent again after 0.2, 0.4 and 0.8 s,
+/// and what another node heard is reported within a second.
+pub(super) const LATE_WORDS: Duration = Duration::from_secs(3);
+
 /// A broker of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
@@ -23,7 +27,8 @@ pub(super) struct Entry {
     pub(super) ended: Option<Position>,
     /// When it was last heard, or its clock started anew.
     heard: Running,
-    /// When it was last heard for certain; `None`: not since this process began.
+    /// When it last lived for certain: its registration was made, or it was heard [`LATE_WORDS`] later. `None`: not since
+    /// this process began.
     spoke: Option<Running>,
     /// Its place in the index: never later than the moment it expires.
     look_at: Running,
@@ -85,7 +90,7 @@ impl Ledger {
     /// A broker was heard.
     pub(super) fn heard(&mut self, key: &BrokerKey, at: Running) {
         let Some(entry) = self.brokers.get_mut(key) else { return };
-        entry.spoke = entry.spoke.max(Some(at));
+        entry.spoke = entry.spoke.max(Some(at.saturating_sub(LATE_WORDS)));
         if entry.starts_anew(at) {
             self.pull_in(key);
         }
@@ -156,7 +161,7 @@ impl Ledger {
         self.brokers.get(key).map(|entry| entry.heard.max(self.floor))
     }
 
-    /// When a broker was last heard for certain; long ago when it was not since this process began.
+    /// When a broker last lived for certain; long ago when it was not heard since this process began.
     pub(super) fn spoke(&self, key: &BrokerKey) -> Option<Running> {
         self.brokers.get(key).map(|entry| entry.spoke.unwrap_or(Running::ZERO))
     }
@@ -257,6 +262,8 @@ mod tests {
         assert_eq!((ledger.spoke(&key(1)), ledger.spoke(&key(2))), (Some(secs(0)), Some(secs(5))));
         assert_eq!(ledger.last_heard(&key(1)), Some(secs(7)));
         ledger.heard(&key(1), secs(8));
-        assert_eq!((ledger.spoke(&key(1)), ledger.last_heard(&key(1))), (Some(secs(8)), Some(secs(8))));
+        assert_eq!((ledger.spoke(&key(1)), ledger.last_heard(&key(1))), (Some(secs(5)), Some(secs(8))));
+        ledger.heard(&key(2), secs(7));
+        assert_eq!(ledger.spoke(&key(2)), Some(secs(5)), "it may have been sent before");
     }
 }

@@ -238,24 +238,11 @@ pub(crate) async fn log_kv_sizes(node: Node) {
 mod tests {
     use super::*;
     use storage::LogId;
-    use storage::command::{Basis, Change, Command, DataVersion, Origin, Registration};
+    use storage::command::{Change, Command, Origin, Registration};
 
     fn registered(address: &str) -> Command {
-        let change = Change::RegisterBroker(Box::new(Registration {
-            cluster: "c".into(),
-            broker: "b".into(),
-            id: 0,
-            address: address.into(),
-            ha_address: None,
-            zone: None,
-            acting_master: None,
-            heartbeat_timeout_ms: None,
-            data_version: DataVersion::default(),
-            filter_servers: None,
-            topics: Vec::new(),
-            basis: Basis::Whole,
-            static_infos: Vec::new(),
-        }));
+        let change =
+            Change::RegisterBroker(Box::new(Registration::of_master("c".into(), "b".into(), address.into())));
         Command { origin: Origin { node: 1, peer: "p".into(), unix_ms: 0 }, change }
     }
 

@@ -7,7 +7,7 @@ mod common;
 use common::{Cluster, eventually, in_secs, put};
 use raft::{ProposeError, SnapshotPolicy, Standing};
 use std::time::Duration;
-use storage::command::{Basis, Cause, DataVersion, Origin, Registration, Removal, RemoveBrokers};
+use storage::command::{Cause, Origin, Registration, Removal, RemoveBrokers};
 use storage::{Change, Command, Outcome};
 use tokio::time::Instant;
 
@@ -78,21 +78,7 @@ async fn a_registration_behind_a_removal_is_not_lost() {
 }
 
 fn register(address: &str) -> Command {
-    let registration = Registration {
-        cluster: "c".into(),
-        broker: "b".into(),
-        id: 0,
-        address: address.into(),
-        ha_address: None,
-        zone: None,
-        acting_master: None,
-        heartbeat_timeout_ms: None,
-        data_version: DataVersion::default(),
-        topics: Vec::new(),
-        static_infos: Vec::new(),
-        filter_servers: None,
-        basis: Basis::Whole,
-    };
+    let registration = Registration::of_master("c".into(), "b".into(), address.into());
     Command { origin: Origin::default(), change: Change::RegisterBroker(Box::new(registration)) }
 }
 

@@ -15,7 +15,7 @@ const TIMEOUT_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// A word that a broker sent before it was lost may come so much later: packets are sent again after 0.2, 0.4 and 0.8 s,
 /// and what another node heard is reported within a second.
-pub(super) const LATE_WORDS: Duration = Duration::from_secs(3);
+const LATE_WORDS: Duration = Duration::from_secs(3);
 
 /// A broker of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]

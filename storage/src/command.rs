@@ -94,6 +94,28 @@ pub struct Registration {
     pub static_infos: Vec<(Name, StaticTopicInfo)>,
 }
 
+impl Registration {
+    /// The whole of a master that has no topics and tells nothing else.
+    #[must_use]
+    pub fn of_master(cluster: Name, broker: Name, address: Name) -> Self {
+        Self {
+            cluster,
+            broker,
+            id: 0,
+            address,
+            ha_address: None,
+            zone: None,
+            acting_master: None,
+            heartbeat_timeout_ms: None,
+            data_version: DataVersion::default(),
+            filter_servers: None,
+            topics: Vec::new(),
+            basis: Basis::Whole,
+            static_infos: Vec::new(),
+        }
+    }
+}
+
 /// What `Registration::topics` holds.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Basis {

@@ -31,9 +31,7 @@ impl Change {
 #[cfg(test)]
 mod tests {
     use crate::Change;
-    use crate::command::{
-        Basis, Cause, DataVersion, DeleteKv, Registration, Removal, RemoveBrokers, SetWritePermission,
-    };
+    use crate::command::{Cause, DeleteKv, Registration, Removal, RemoveBrokers, SetWritePermission};
 
     fn removal_of(addresses: &[&str]) -> Change {
         let removal = |address: &&str| Removal {
@@ -48,21 +46,7 @@ mod tests {
     }
 
     fn registration_of(address: &str) -> Change {
-        Change::RegisterBroker(Box::new(Registration {
-            cluster: "other".into(),
-            broker: "b".into(),
-            id: 0,
-            address: address.into(),
-            ha_address: None,
-            zone: None,
-            acting_master: None,
-            heartbeat_timeout_ms: None,
-            data_version: DataVersion::default(),
-            filter_servers: None,
-            topics: Vec::new(),
-            basis: Basis::Whole,
-            static_infos: Vec::new(),
-        }))
+        Change::RegisterBroker(Box::new(Registration::of_master("other".into(), "b".into(), address.into())))
     }
 
     #[test]

@@ -271,6 +271,18 @@ impl Cluster {
         self.running().into_iter().find(|id| *id != leader).unwrap()
     }
 
+    /// Every node has these keys, once it is as far as `leader` is now.
+    pub async fn all_have(&self, keys: &[String], leader: NodeId) {
+        let last = self.node(leader).read_barrier(in_secs(5)).await.unwrap();
+        for id in (1..).take(self.nodes.len()) {
+            self.node(id).wait_applied(last, in_secs(10)).await.unwrap();
+            let table = self.node(id).table();
+            for key in keys {
+                assert!(table.kv("test", key).is_some(), "{key} is lost on node {id}");
+            }
+        }
+    }
+
     /// Stops everything, gracefully.
     pub async fn stop(mut self) {
         for running in self.nodes.iter_mut().filter_map(Option::take) {

@@ -1,5 +1,5 @@
 use super::*;
-use storage::command::{Basis, DataVersion, Origin, Registration, Removal, RemoveBrokers, TopicConfig};
+use storage::command::{DataVersion, Origin, Registration, Removal, RemoveBrokers, TopicConfig};
 use storage::{Change, Command, LogId};
 
 const PEER: &str = "10.1.1.1:50000";
@@ -21,9 +21,6 @@ impl World {
     fn registers(&mut self, broker: &str, address: &str, topics: &[&str]) {
         let queues = QueueConfig { read: 8, write: 8, perm: 6, sys_flag: 0 };
         let registration = Registration {
-            cluster: "c".into(),
-            broker: broker.into(),
-            address: address.into(),
             data_version: DataVersion {
                 counter: i64::try_from(self.next).unwrap(),
                 ..DataVersion::default()
@@ -34,14 +31,7 @@ impl World {
                 .chain(&["z"])
                 .map(|topic| TopicConfig { topic: (*topic).into(), queues })
                 .collect(),
-            basis: Basis::Whole,
-            id: 0,
-            ha_address: None,
-            zone: None,
-            acting_master: None,
-            heartbeat_timeout_ms: None,
-            filter_servers: None,
-            static_infos: Vec::new(),
+            ..Registration::of_master("c".into(), broker.into(), address.into())
         };
         self.run(PEER, Change::RegisterBroker(Box::new(registration)));
     }

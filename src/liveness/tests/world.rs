@@ -8,7 +8,7 @@ use super::super::{ClosedBy, Heard, Known, LivenessOptions, SessionId};
 use raft::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use storage::command::{Basis, Cause, DataVersion, Name, Origin, Registration, RemoveBrokers};
+use storage::command::{Cause, DataVersion, Name, Origin, Registration, RemoveBrokers};
 use storage::outcome::{Event, RemovedBy};
 use storage::route_info::BrokerKey;
 use storage::{Change, Command, LogId, Position, RouteInfo};
@@ -768,19 +768,9 @@ impl World {
 impl Broker {
     fn registration(&self) -> Command {
         let change = Change::RegisterBroker(Box::new(Registration {
-            cluster: self.key.cluster.clone(),
-            broker: self.name.clone(),
-            id: 0,
-            address: self.key.address.clone(),
-            ha_address: None,
-            zone: None,
-            acting_master: None,
             heartbeat_timeout_ms: Some(self.timeout_ms),
             data_version: DataVersion { state_version: 0, timestamp: 1, counter: self.version },
-            filter_servers: None,
-            topics: Vec::new(),
-            basis: Basis::Whole,
-            static_infos: Vec::new(),
+            ..Registration::of_master(self.key.cluster.clone(), self.name.clone(), self.key.address.clone())
         }));
         Command { origin: Origin::default(), change }
     }

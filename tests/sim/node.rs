@@ -149,6 +149,10 @@ impl SimNode {
         }
     }
 
+    pub(crate) fn disk_is_slow_until(&self, until: Moment) {
+        self.disk.is_slow_until(until);
+    }
+
     /// What it thinks of itself and of the brokers.
     pub(crate) fn tell(&self) -> String {
         let Some(process) = &self.process else { return format!("node {} is down", self.id) };
@@ -211,8 +215,8 @@ impl Starting {
         };
         liveness.start(node.clone());
         let (record, id) = (Arc::clone(&self.record), self.id);
-        let followed = node.clone();
-        tokio::spawn(async move { record.follow(id, followed, clock).await });
+        let (followed, network) = (node.clone(), Arc::clone(&self.network));
+        tokio::spawn(async move { record.follow(id, followed, clock, &network).await });
         self.serve(opened, node, liveness, expired).await;
     }
 

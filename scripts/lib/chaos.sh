@@ -2,10 +2,10 @@
 # Sourced by the chaos scripts: a cluster of their own under load, and what must hold at the end.
 
 work=$(mktemp -d)
-base_port=$(free_base 1 2 100 101 102 200 201 202)
-addresses="127.0.0.1:$base_port,127.0.0.1:$((base_port + 1)),127.0.0.1:$((base_port + 2))"
 
 nodes() { DIR=$work/nodes BASE_PORT=$base_port "$repository/scripts/cluster.sh" "$@"; }
+
+start_nodes() { start_at_free_ports ,; }
 
 address() { echo "127.0.0.1:$((base_port + $1 - 1))"; }
 

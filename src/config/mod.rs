@@ -23,6 +23,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use storage::Command;
 use storage::command::{Change, Name, Origin, UpdateSettings};
+use storage::log::LogOptions;
 use storage::settings::{SettingKind, Settings};
 use tokio::net::TcpListener;
 
@@ -71,6 +72,12 @@ pub struct Config {
     pub members: Vec<Member>,
     /// Heartbeats and elections.
     pub timing: Timing,
+    /// Snapshots and purges.
+    pub snapshots: SnapshotPolicy,
+    /// Most commands in a log entry.
+    pub batch_commands_max: usize,
+    /// Recent log entries kept in memory, bytes.
+    pub recent_log_bytes: usize,
     /// `peerSecretFile`; empty: none.
     pub secret_file: String,
     /// Shared secret of the peers, read from there.
@@ -120,6 +127,9 @@ impl Config {
             http_listen: given.http_listen.or(http).unwrap_or_else(|| beside(listen, HTTP_PORT_DISTANCE)),
             members,
             timing: Timing::default(),
+            snapshots: SnapshotPolicy::default(),
+            batch_commands_max: raft::Options::BATCH_COMMANDS_MAX,
+            recent_log_bytes: LogOptions::default().cache_bytes,
             secret_file: String::new(),
             secret: Vec::new(),
             server: ServerOptions::default(),
@@ -193,7 +203,9 @@ impl Config {
             members: self.members,
             secret: self.secret,
             timing: self.timing,
-            snapshots: SnapshotPolicy::default(),
+            snapshots: self.snapshots,
+            batch_commands_max: self.batch_commands_max,
+            recent_log_bytes: self.recent_log_bytes,
             birth,
             settings,
             service: self.service,

@@ -5,13 +5,14 @@ use super::by_broker::Keyed;
 use super::clock::{Running, RunningClock};
 use super::confirmations::{Confirmations, final_word};
 use super::guard::Guard;
+use super::inheritance::Inheritance;
 use super::ledger::Ledger;
 use super::marks::Marks;
 use super::removals::Removals;
-use super::report::{Change, Word};
+use super::report::{Change, Silences, Word};
 use super::sessions::{LeaderWord, Sessions};
 use super::stream::Stream;
-use super::views::{Effect, Views};
+use super::views::{Effect, REACHABLE_FOR, Views};
 use super::{
     BrokerStatus, ClosedBy, Counters, Heard, Known, LivenessOptions, LivenessStatus, PeerStatus, SessionId,
     Strength, Totals,
@@ -86,8 +87,15 @@ pub(super) struct Core {
     pub(super) followed: u64,
     /// The ledger has every broker of the table. Not so while a node that starts applies its log again.
     pub(super) complete: bool,
+    pub(super) inheritance: Inheritance,
     /// A majority of the voters is heard. Without it nothing is decided.
     pub(super) quorum: bool,
+    /// Since when it may have been without.
+    without_quorum: Running,
+    /// Who led before the present leader, as far as this node knows.
+    pub(super) former_leader: Option<NodeId>,
+    /// When this node last began to lead.
+    pub(super) leads_since: Running,
     reviewed: Running,
 }
 
@@ -99,7 +107,7 @@ impl Core {
             learner: false,
             process,
             clock: RunningClock::new(now),
-            sessions: Sessions::new(keyed),
+            sessions: Sessions::new(keyed, options.session_pairs_max),
             streams: BTreeMap::new(),
             views: Views::new(options.node_id, process),
             ledger: Ledger::new(keyed),
@@ -114,7 +122,11 @@ impl Core {
             leader: None,
             followed: 0,
             complete: false,
+            inheritance: Inheritance::default(),
             quorum: false,
+            without_quorum: Running::ZERO,
+            former_leader: None,
+            leads_since: Running::ZERO,
             reviewed: Running::ZERO,
         }
     }
@@ -141,6 +153,9 @@ impl Core {
     /// Who leads changed.
     pub(super) fn leadership(&mut self, term: u64, leader: Option<NodeId>) {
         self.newest_term = self.newest_term.max(term);
+        if self.leader != leader {
+            self.former_leader = self.leader.or(self.former_leader);
+        }
         self.leader = leader;
         self.wakes = Wakes { senders: true, decider: true };
     }
@@ -293,9 +308,38 @@ impl Core {
 
     pub(super) fn look_for_quorum(&mut self, now: Running) {
         let had = std::mem::replace(&mut self.quorum, self.views.has_quorum());
-        if self.quorum && !had {
-            self.ledger.start_anew(now);
+        match (had, self.quorum) {
+            (true, false) => self.without_quorum = now.saturating_sub(REACHABLE_FOR),
+            // What the others heard meanwhile is not all known, and nobody could be told gone by what was not heard.
+            (false, true) => self.ledger.excuse_all(self.without_quorum, now),
+            _ => {}
         }
+        if self.quorum && self.complete {
+            self.inherit(now);
+        }
+    }
+
+    /// A node told how long brokers have been silent.
+    pub(super) fn silences(&mut self, now: Running, from: NodeId, silences: Silences) {
+        self.inheritance.told(now, from, silences);
+        self.look_for_quorum(now);
+    }
+
+    /// Takes over what the others know, when all have told it.
+    fn inherit(&mut self, now: Running) {
+        let Some(heard) = self.inheritance.take(self.views.other_voters()) else { return };
+        for (broker, at) in heard {
+            self.ledger.inherit(&broker, at, now);
+        }
+    }
+
+    /// How long the brokers of the table have been silent.
+    pub(super) fn tell_silences(&self, now: Running) -> Silences {
+        let silence = |key: &BrokerKey| now.saturating_sub(self.ledger.last_heard(key).unwrap_or(now));
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let mut brokers: Vec<_> = self.ledger.keys().map(|key| (key.clone(), ms(silence(key)))).collect();
+        brokers.sort_unstable();
+        Silences { process: self.process, brokers }
     }
 
     fn review(&mut self, now: Running) {
@@ -332,10 +376,12 @@ impl Core {
                     }
                 }
                 Effect::EndedByNode(broker) => self.marks.clear(&broker),
-                Effect::Back(broker) => self.ledger.start_anew_for(&broker, now),
-                Effect::Unsure(broker) => {
-                    self.ledger.start_anew_for(&broker, now);
-                    self.marks.clear(&broker);
+                Effect::Unsure(broker) => self.marks.clear(&broker),
+                Effect::Untold(broker, since) => {
+                    self.ledger.excuse(&broker, since, now);
+                    if self.inheritance.forget() {
+                        self.streams.values_mut().for_each(Stream::begin_again);
+                    }
                 }
                 Effect::Ended(broker, end) => {
                     self.wakes.decider = true;

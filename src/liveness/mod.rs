@@ -8,6 +8,7 @@ mod core;
 mod decide;
 mod exchange;
 mod guard;
+mod inheritance;
 mod ledger;
 mod marks;
 mod notices;
@@ -94,6 +95,9 @@ pub struct LivenessOptions {
     pub guard_window: Duration,
     /// How long a broker is kept at most after its own timeout has passed.
     pub guard_hold: Duration,
+    /// How many (connection, broker) pairs this node follows. Brokers beyond are heard, but their sessions are not
+    /// followed, so that they leave by their timeout only.
+    pub session_pairs_max: usize,
 }
 
 impl LivenessOptions {
@@ -106,6 +110,7 @@ impl LivenessOptions {
             guard_share_percent: 60,
             guard_window: Duration::from_secs(10),
             guard_hold: Duration::from_secs(600),
+            session_pairs_max: 65_536,
         }
     }
 }

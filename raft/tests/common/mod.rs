@@ -165,6 +165,7 @@ impl Cluster {
                     secret: b"secret".to_vec(),
                     birth: Vec::new(),
                     snapshots: SnapshotPolicy::default(),
+                    batch_commands_max: Options::BATCH_COMMANDS_MAX,
                 };
                 adjust(&mut options);
                 options

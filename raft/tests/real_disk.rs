@@ -5,7 +5,7 @@
 mod common;
 
 use bytes::Bytes;
-use common::{eventually, free_address, in_secs, put, quick};
+use common::{eventually, free_address, in_secs, listen, put, quick};
 use raft::{Directory, Member, Node, NodeId, Options, Parts, PeerMessages, SnapshotPolicy, TcpPeers, Timing};
 use std::future::Future;
 use std::path::Path;
@@ -18,7 +18,6 @@ use storage::log::LogOptions;
 use storage::runtime::SystemRuntime;
 use storage::snapshots::SledSnapshots;
 use tempfile::TempDir;
-use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
@@ -48,12 +47,7 @@ async fn open(path: &Path, options: &Options) -> (Node, Runtime) {
             }
         };
         let address = options.members.iter().find(|m| m.id == me).unwrap().address.clone();
-        let listener = loop {
-            match TcpListener::bind(&address).await {
-                Ok(listener) => break listener,
-                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
-            }
-        };
+        let listener = listen(&address).await;
         let snapshots = SledSnapshots::open(&opened.directory.snapshots()).unwrap();
         let parts = Parts {
             log: opened.log,

@@ -9,14 +9,11 @@ use super::inheritance::Inheritance;
 use super::ledger::Ledger;
 use super::marks::Marks;
 use super::removals::Removals;
-use super::report::{Change, Silences, Word};
+use super::report::{Change, Word};
 use super::sessions::{LeaderWord, Sessions};
 use super::stream::Stream;
-use super::views::{Effect, REACHABLE_FOR, Views};
-use super::{
-    BrokerStatus, ClosedBy, Counters, Heard, Known, LivenessOptions, LivenessStatus, PeerStatus, SessionId,
-    Strength, Totals,
-};
+use super::views::{Effect, Views};
+use super::{ClosedBy, Counters, Heard, Known, LivenessOptions, SessionId, Strength};
 use raft::NodeId;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -91,7 +88,7 @@ pub(super) struct Core {
     /// A majority of the voters is heard. Without it nothing is decided.
     pub(super) quorum: bool,
     /// Since when it may have been without.
-    without_quorum: Running,
+    pub(super) without_quorum: Running,
     /// Who led before the present leader, as far as this node knows.
     pub(super) former_leader: Option<NodeId>,
     /// When this node last began to lead.
@@ -306,42 +303,6 @@ impl Core {
         }
     }
 
-    pub(super) fn look_for_quorum(&mut self, now: Running) {
-        let had = std::mem::replace(&mut self.quorum, self.views.has_quorum());
-        match (had, self.quorum) {
-            (true, false) => self.without_quorum = now.saturating_sub(REACHABLE_FOR),
-            // What the others heard meanwhile is not all known, and nobody could be told gone by what was not heard.
-            (false, true) => self.ledger.excuse_all(self.without_quorum, now),
-            _ => {}
-        }
-        if self.quorum && self.complete {
-            self.inherit(now);
-        }
-    }
-
-    /// A node told how long brokers have been silent.
-    pub(super) fn silences(&mut self, now: Running, from: NodeId, silences: Silences) {
-        self.inheritance.told(now, from, silences);
-        self.look_for_quorum(now);
-    }
-
-    /// Takes over what the others know, when all have told it.
-    fn inherit(&mut self, now: Running) {
-        let Some(heard) = self.inheritance.take(self.views.other_voters()) else { return };
-        for (broker, at) in heard {
-            self.ledger.inherit(&broker, at, now);
-        }
-    }
-
-    /// How long the brokers of the table have been silent.
-    pub(super) fn tell_silences(&self, now: Running) -> Silences {
-        let silence = |key: &BrokerKey| now.saturating_sub(self.ledger.last_heard(key).unwrap_or(now));
-        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let mut brokers: Vec<_> = self.ledger.keys().map(|key| (key.clone(), ms(silence(key)))).collect();
-        brokers.sort_unstable();
-        Silences { process: self.process, brokers }
-    }
-
     fn review(&mut self, now: Running) {
         let Self { guard, ledger, marks, sessions, followed, complete, .. } = self;
         guard.review(now, |since| {
@@ -403,62 +364,5 @@ impl Core {
         if self.views.strongest(&broker) != Some(Strength::Strong) {
             self.marks.set(broker, newest);
         }
-    }
-
-    /// How long a broker of the table has been silent.
-    pub(super) fn silence(&mut self, now: Instant, broker: &BrokerKey) -> Option<Duration> {
-        let now = self.clock.advance(now);
-        self.ledger.last_heard(broker).map(|heard| now.saturating_sub(heard))
-    }
-
-    pub(super) fn status(&mut self, now: Instant) -> LivenessStatus {
-        let Totals { guard, counters } = self.totals(now);
-        let now = self.clock.advance(now);
-        let mut brokers: Vec<_> = self
-            .ledger
-            .keys()
-            .filter_map(|key| {
-                let (entry, heard) = (self.ledger.get(key)?, self.ledger.last_heard(key)?);
-                Some(BrokerStatus {
-                    key: key.clone(),
-                    broker: entry.broker.clone(),
-                    silence: now.saturating_sub(heard),
-                    timeout: entry.timeout,
-                    sessions: self.views.sessions_of(key),
-                    disconnected: self.marks.has(key),
-                    held: self.is_held(now, key),
-                })
-            })
-            .collect();
-        brokers.sort_unstable_by(|a: &BrokerStatus, b| a.key.cmp(&b.key));
-        let peers = self.views.peers().map(|(node, reachable, spoke, sessions)| PeerStatus {
-            node,
-            reachable,
-            since_spoke: spoke.map(|spoke| now.saturating_sub(spoke)),
-            sessions,
-        });
-        LivenessStatus { brokers, peers: peers.collect(), guard, counters }
-    }
-
-    /// Guard and counters. Looks at the brokers only while the guard holds some.
-    pub(super) fn totals(&mut self, now: Instant) -> Totals {
-        let now = self.clock.advance(now);
-        let held = match self.guard.since() {
-            Some(_) => self.ledger.keys().filter(|key| self.is_held(now, key)).count(),
-            None => 0,
-        };
-        let counters = Counters {
-            pauses: self.clock.pauses(),
-            sessions_refused: self.sessions.refused(),
-            ..self.counters
-        };
-        Totals { guard: self.guard.status(now, held), counters }
-    }
-
-    /// Whether a broker would be removed, and the guard keeps it.
-    fn is_held(&self, now: Running, key: &BrokerKey) -> bool {
-        let (Some(spoke), Some(entry)) = (self.ledger.spoke(key), self.ledger.get(key)) else { return false };
-        let silent = || self.ledger.last_heard(key).is_some_and(|heard| heard + entry.timeout <= now);
-        !self.guard.counts(spoke) && (self.marks.has(key) || silent())
     }
 }

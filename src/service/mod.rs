@@ -1,6 +1,7 @@
 //! Carries requests out: reads the tables, waits for a read barrier, proposes. The only way of a request to Raft.
 
 mod fingerprints;
+mod flapping;
 mod quarrels;
 mod readiness;
 mod reading;
@@ -17,6 +18,7 @@ use crate::protocol::{ReadMode, ReadOptions, Reply, Request};
 use crate::server::Counter;
 use crate::wire::RemotingCommand;
 use fingerprints::Fingerprints;
+use flapping::Flapping;
 use quarrels::Quarrels;
 use raft::{Node, ProposeError, Proposed};
 use readiness::Readiness;
@@ -149,6 +151,7 @@ pub struct Service {
     /// What came of registrations.
     pub registrations: RegistrationCounters,
     quarrels: Quarrels,
+    flapping: Flapping,
 }
 
 impl Service {
@@ -174,6 +177,7 @@ impl Service {
             routes: RouteCache::new(options.route_cache_bytes),
             registrations: RegistrationCounters::default(),
             quarrels: Quarrels::default(),
+            flapping: Flapping::default(),
             options,
         }
     }

@@ -126,6 +126,9 @@ impl Edge {
                 RegistrationCheck::Refused(outcome) => return self.lost(&outcome, &reading),
                 RegistrationCheck::Differs(difference) => *difference,
             };
+            if self.service.table().settings().delete_topic_with_broker_registration {
+                self.service.flapping.look(&self.key, &difference);
+            }
             self.service.registrations.differences.add_one();
             match self.propose(difference).await {
                 Ok((Outcome::Conflict { group_version }, _)) => {

@@ -9,6 +9,7 @@ mod commands;
 mod conflicts;
 mod crowd;
 mod cut_off;
+mod dev;
 mod guard;
 mod leaders;
 mod paused;

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "time limits of processes are real time")]
 
 mod acting_master;
+mod addresses;
 mod client;
 mod commands;
 mod conflicts;

@@ -16,5 +16,6 @@ mod leaders;
 mod paused;
 mod process;
 mod serving;
+mod settings;
 mod stopping;
 mod wire;

@@ -1,6 +1,6 @@
 //! `dev`: the one command that the README begins with.
 
-use crate::process::{PATIENCE, follow, program, program_by, stdout_of, tell_to_end, until};
+use crate::process::{PATIENCE, failure_of, follow, program, program_by, stdout_of, tell_to_end, until};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -8,7 +8,7 @@ use std::process::{Child, Stdio};
 /// A cluster by `dev`; told to end when dropped.
 struct Dev {
     child: Child,
-    port: u32,
+    port: u16,
     /// What it printed, to its last sentence.
     said: Vec<String>,
 }
@@ -16,8 +16,8 @@ struct Dev {
 impl Dev {
     /// Gives nothing when it could not start, as when one of its ports is taken.
     fn try_start(data: &Path, attempt: u32) -> Option<Self> {
-        let (child, port) = spawn(data, attempt);
-        let mut dev = Self { child, port, said: Vec::new() };
+        let port = port(attempt);
+        let mut dev = Self { child: spawn(data, port), port, said: Vec::new() };
         let lines = follow(dev.child.stdout.take().unwrap());
         while !dev.said.last().is_some_and(|line| line.ends_with("Ctrl-C ends all.")) {
             dev.said.push(lines.recv_timeout(PATIENCE).ok()?);
@@ -54,12 +54,15 @@ impl Drop for Dev {
     }
 }
 
-/// Each attempt on other ports; below those of outgoing connections, and above those that other tests take.
-fn spawn(data: &Path, attempt: u32) -> (Child, u32) {
-    let port = 31_100 + (std::process::id() * 3 + attempt * 307) % 1_400;
+/// Another one for each attempt; below those of outgoing connections, and above those that other tests take.
+fn port(attempt: u32) -> u16 {
+    u16::try_from(31_100 + (std::process::id() * 3 + attempt * 307) % 1_400).unwrap()
+}
+
+fn spawn(data: &Path, port: u16) -> Child {
     let mut command = program();
     command.args(["dev", "--port", &port.to_string(), "--data"]).arg(data);
-    (command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap(), port)
+    command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
 }
 
 /// How many processes have this directory, or one in it, among their arguments.
@@ -117,10 +120,23 @@ fn three_nodes_serve_what_it_says_to_try_works_and_nothing_is_left_of_it() {
 #[test]
 fn nothing_is_left_of_it_when_it_is_ended_while_its_nodes_start() {
     let dir = tempfile::tempdir().unwrap();
-    let (mut child, _) = spawn(dir.path(), 7);
+    let mut child = spawn(dir.path(), port(7));
     until("a node begins", || dir.path().join("node-1").exists());
     tell_to_end(&child);
     let status = child.wait().unwrap();
     assert_eq!(status.code(), Some(0), "{status}");
+    assert_eq!(processes_with(dir.path()), 0);
+}
+
+#[test]
+fn a_node_that_does_not_start_is_named_and_the_others_are_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let free = (9..14).find_map(|attempt| std::net::TcpListener::bind(("127.0.0.1", port(attempt))).ok());
+    let held = free.expect("no free port");
+    let taken = held.local_addr().unwrap();
+    let data = dir.path().to_str().unwrap();
+    let (code, stderr) = failure_of(&["dev", "--port", &taken.port().to_string(), "--data", data]);
+    assert_eq!(code, 1, "{stderr}");
+    assert!(stderr.contains(&format!("on {taken}:")) && stderr.contains("node 1 did not start"), "{stderr}");
     assert_eq!(processes_with(dir.path()), 0);
 }

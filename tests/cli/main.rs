@@ -14,6 +14,7 @@ mod dev;
 mod guard;
 mod leaders;
 mod paused;
+mod play;
 mod process;
 mod serving;
 mod settings;

@@ -326,7 +326,17 @@ impl Play {
     pub(crate) fn start(nameservers: &str, more: &[&str]) -> Self {
         let mut command = program();
         command.args(["play", "-n", nameservers]).args(more);
-        Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+        Self(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    /// Ends it as an operator does; gives what it prints then.
+    pub(crate) fn terminate(mut self) -> String {
+        tell_to_end(&self.0);
+        let mut printed = String::new();
+        self.0.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+        let status = self.0.wait().unwrap();
+        assert!(status.success(), "{status}: {printed}");
+        printed
     }
 
     /// Brokers that register with this timeout.

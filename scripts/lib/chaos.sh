@@ -54,6 +54,8 @@ more_than() { [ "$(acknowledged | wc -l)" -gt "$1" ]; }
 # --- at the end, when every node runs again
 
 check_end() {
+  check 'cluster.sh status has every node ready' wait_until 10 all_ready
+  check 'query.sh finds one route at all nodes' wait_until 10 query play-topic-1
   end writer
   # The broker's changes are checked by play itself: each acknowledged one must be at every node.
   local status=0 pid=${pids[play]}
@@ -68,6 +70,13 @@ check_end() {
   done
   check 'all nodes have the same state' wait_until 10 same_state
 }
+
+all_ready() {
+  local table
+  table=$(nodes status) && [ "$(grep -c ' yes$' <<<"$table")" = 3 ]
+}
+
+query() { NAMESRV_ADDR=$addresses "$repository/scripts/query.sh" "$1"; }
 
 play_ended_well() {
   cat "$work/play.out"

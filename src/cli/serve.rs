@@ -85,7 +85,7 @@ pub(crate) struct Args {
     /// How answers are written: json or rocketmq [default: json]
     #[arg(long, env = "ROCKETMQ_SERIALIZE_TYPE", value_parser = parse_serialization, value_name = "TYPE")]
     serialize_type: Option<Serialization>,
-    /// Log format
+    /// Log format; in the environment RAFT_NAMESRV_LOG says how much: warn, debug, or as by default info,openraft=warn
     #[arg(long, env = "RAFT_NAMESRV_LOG_FORMAT", value_enum, default_value = "text")]
     log_format: LogFormat,
 }

@@ -45,6 +45,20 @@ fn javas_keys_are_sorted_into_their_kinds() {
     assert!(config.warnings[1].contains("noSuchKey"), "{:?}", config.warnings);
 }
 
+/// A file that Java's nameserver runs with: whoever moves must not be told that its keys are wrong.
+#[test]
+fn javas_keys_of_its_paths_its_clients_and_its_controller_are_taken_without_effect() {
+    let text = "kvConfigPath=/d/kv.json\nclientWorkerThreads=4\nuseTLS=false\ncontrollerDLegerGroup=g\n";
+    let config = config(Given::default(), text).unwrap();
+    assert!(config.replicated.is_empty(), "{:?}", config.replicated);
+    let keys = "clientWorkerThreads, controllerDLegerGroup, kvConfigPath, useTLS";
+    assert_eq!(config.warnings, [format!("settings without effect here: {keys}")]);
+    let shown: Vec<String> = config.only_shown.iter().map(|(key, text)| format!("{key}={text}\n")).collect();
+    let mut given: Vec<&str> = text.split_inclusive('\n').collect();
+    given.sort_unstable();
+    assert_eq!(shown, given);
+}
+
 #[test]
 fn what_does_not_fit_is_refused_and_named() {
     for (text, why) in [

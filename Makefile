@@ -48,6 +48,10 @@ sim: ## simulated clusters under faults, COUNT=n seeds; SEED=n runs one again an
 	RUSTFLAGS="--cfg tokio_unstable" SIM_COUNT=$(COUNT) SIM_FIRST=$(FIRST) SIM_SEED=$(SEED) \
 	  $(CARGO) test --release --target-dir target/sim --test sim -- --nocapture
 
+.PHONY: soak
+soak: ## minutes of full load with snapshots on three logs of a real disk, under which the core must live
+	$(CARGO) test --release --locked --workspace --test real_disk -- --ignored --nocapture
+
 .PHONY: interop
 interop: ## real brokers, Java and Go clients and mqadmin around three nodes
 	scripts/interop.sh --release $(JAVA_RELEASE)

@@ -37,13 +37,13 @@ three=127.0.0.1:$((base + 1)),127.0.0.1:$((base + 2)),127.0.0.1:$((base + 3))
 ready() { "$BIN" status --addr "$1"; }
 
 start_one() {
-  RUST_LOG=warn spawn one "$BIN" serve --listen "$one" --data "$work/one"
+  RAFT_NAMESRV_LOG=warn spawn one "$BIN" serve --listen "$one" --data "$work/one"
   wait_until 60 ready "$one" || die "the node does not start: $(tail -n 3 "$work/one.out")"
 }
 
 start_three() {
   for node in 1 2 3; do
-    RUST_LOG=warn spawn "node$node" "$BIN" serve --listen "127.0.0.1:$((base + node))" --node-id "$node" \
+    RAFT_NAMESRV_LOG=warn spawn "node$node" "$BIN" serve --listen "127.0.0.1:$((base + node))" --node-id "$node" \
       --members "$members" --data "$work/node$node"
   done
   wait_until 60 ready "$three" || die "three nodes do not start: $(tail -n 3 "$work/node1.out")"

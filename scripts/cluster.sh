@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A cluster of local nodes that outlives this script.
-#   scripts/cluster.sh start          start the nodes that do not run, wait until each is ready
+#   scripts/cluster.sh start          start the nodes that do not run, wait until each is ready; status 3: a port is taken
 #   scripts/cluster.sh start N        only node N
 #   scripts/cluster.sh stop [N]       end them gracefully
 #   scripts/cluster.sh kill N         kill -9 node N
@@ -55,6 +55,19 @@ start_node() {
   echo $! >"$DIR/$node.pid"
 }
 
+# Waits until node N is ready. Status 3: it ended, since somebody has one of its ports.
+await_ready() {
+  wait_until 60 ready_or_ended "$1" || die "node $1 is not ready, see $DIR/$1.log"
+  ended "$1" || return 0
+  tail -n 2 "$DIR/$1.log" >&2
+  tail -n 2 "$DIR/$1.log" | grep -q 'Address already in use' && exit 3
+  die "node $1 has ended, see $DIR/$1.log"
+}
+
+ended() { gone "$(cat "$DIR/$1.pid")"; }
+
+ready_or_ended() { ended "$1" || ready "$1"; }
+
 ready() { "$BIN" probe --http "$HOST:$((BASE_PORT + $1 - 1 + 200))"; }
 
 stop_node() {
@@ -90,9 +103,7 @@ case "${1:-}" in
       nodes=$(seq "$NODES")
     fi
     for node in $nodes; do start_node "$node"; done
-    for node in $nodes; do
-      wait_until 60 ready "$node" || die "node $node is not ready, see $DIR/$node.log"
-    done
+    for node in $nodes; do await_ready "$node"; done
     ;;
   stop)
     if [ $# -gt 1 ]; then

@@ -2,6 +2,8 @@
 # Installs with apt what a part of this project needs from the system, and nothing that is there already.
 #   scripts/install-build-deps.sh GROUP...
 # Groups: build       a C linker, for cargo build (the image's builder stage and CI)
+#         lint        shellcheck, for make verify
+#         recordings  Python 3, for the player of the recordings
 #         interop     JDK 17, Maven, Go, for scripts/interop.sh
 #         containers  dockerd, docker-compose, debootstrap, for scripts/compose-test.sh
 #         dead-host   ip and network namespaces, for scripts/dead-host-test.sh
@@ -24,6 +26,8 @@ for group in "$@"; do
   case "$group" in
     -h | --help) usage; exit 0 ;;
     build) need cc gcc libc6-dev ;;
+    lint) need shellcheck shellcheck ;;
+    recordings) need python3 python3 ;;
     interop)
       need javac openjdk-17-jdk-headless
       need mvn maven

@@ -2,19 +2,15 @@
 
 use crate::service::{Ready, Service};
 use std::sync::Arc;
-use std::time::Duration;
 use storage::Command;
 use storage::command::{Change, Name};
 
-/// A new cluster is ready a moment before its first commands are applied.
-const SETTLE: Duration = Duration::from_secs(5);
-
-/// Once this node is ready: one warning when its file asks for something else than the cluster has.
+/// Once this node is ready: one warning when its file asks for something else than the cluster has. A node of a new
+/// cluster is ready only when the first commands are applied, so it has nothing to warn of.
 pub(crate) async fn warn_once(node: raft::Node, service: Arc<Service>, birth: Vec<Command>) {
     if service.ready().wait_for(|ready| *ready == Ready::Yes).await.is_err() {
         return;
     }
-    tokio::time::sleep(SETTLE).await;
     for (name, held, in_file) in differences(&node.table(), &birth) {
         tracing::warn!(
             "{name}={in_file} in the settings file does not count: the cluster has {held}; \

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use storage::Command;
+use storage::log::LogOptions;
 use storage::runtime::{Runtime, SystemRuntime};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
@@ -40,6 +41,10 @@ pub struct NodeConfig {
     pub timing: Timing,
     /// When snapshots are made.
     pub snapshots: SnapshotPolicy,
+    /// Most commands in a log entry.
+    pub batch_commands_max: usize,
+    /// Recent log entries kept in memory, bytes.
+    pub recent_log_bytes: usize,
     /// First commands of a new cluster.
     pub birth: Vec<Command>,
     /// Settings that codes 318 and 319 know as this node's.
@@ -64,6 +69,8 @@ impl NodeConfig {
             secret: Vec::new(),
             timing: Timing::default(),
             snapshots: SnapshotPolicy::default(),
+            batch_commands_max: raft::Options::BATCH_COMMANDS_MAX,
+            recent_log_bytes: LogOptions::default().cache_bytes,
             birth: Vec::new(),
             settings: NodeSettings::new("0.0.0.0", 9876, server.limits.idle.as_secs(), ""),
             service: ServiceOptions::new(node_id),
@@ -165,7 +172,8 @@ pub async fn run(
     let address = local(&listeners.clients)?;
     let peer_address = local(&listeners.peers)?;
     let http_address = listeners.http.as_ref().map(local).transpose()?;
-    let stores = stores::open(&config.data, config.node_id, Arc::clone(&runtime)).await?;
+    let log = LogOptions { cache_bytes: config.recent_log_bytes, ..LogOptions::default() };
+    let stores = stores::open(&config.data, config.node_id, Arc::clone(&runtime), log).await?;
     let parts = Liveness::new(config.liveness.clone(), Arc::clone(&runtime));
     let liveness::Parts { liveness, messages, expired, notices } = parts;
     let peers = Arc::new(TcpPeers::new(listeners.peers));
@@ -233,6 +241,7 @@ async fn open_node(
         secret: config.secret.clone(),
         birth: config.birth.clone(),
         snapshots: config.snapshots,
+        batch_commands_max: config.batch_commands_max,
     };
     let parts = raft::Parts {
         log: Arc::clone(&stores.log),

@@ -40,12 +40,13 @@ pub(crate) async fn open(
     data: &Path,
     node_id: NodeId,
     runtime: Arc<dyn Runtime>,
+    log: LogOptions,
 ) -> Result<Stores, RunError> {
     let asked = Instant::now();
     loop {
-        let (path, runtime) = (data.to_owned(), Arc::clone(&runtime));
+        let (path, runtime, log) = (data.to_owned(), Arc::clone(&runtime), log.clone());
         let patient = asked.elapsed() < LOCK_WAIT;
-        let opening = move || Opening::open(&path, node_id, runtime, patient);
+        let opening = move || Opening::open(&path, node_id, runtime, log, patient);
         let opening = tokio::task::spawn_blocking(opening).await;
         match opening.map_err(|error| RunError::Failed(error.to_string()))?? {
             Some(opening) => return Ok(opening.into_stores()),
@@ -75,16 +76,16 @@ impl Opening {
         path: &Path,
         node_id: NodeId,
         runtime: Arc<dyn Runtime>,
+        log: LogOptions,
         patient: bool,
     ) -> Result<Option<Self>, RunError> {
         // A full disk: the reserve must be given back before anything else can be opened. A directory without one
         // is new, and must be empty when it is made a node's.
         let early = path.join(DiskGuard::RESERVE_FILE).exists().then(|| guard(path)).transpose()?;
-        let opened =
-            match Directory::open(path, node_id, Arc::new(SystemFiles), runtime, LogOptions::default()) {
-                Err(OpenError::Locked { .. }) if patient => return Ok(None),
-                opened => opened.map_err(refused)?,
-            };
+        let opened = match Directory::open(path, node_id, Arc::new(SystemFiles), runtime, log) {
+            Err(OpenError::Locked { .. }) if patient => return Ok(None),
+            opened => opened.map_err(refused)?,
+        };
         let guard = early.map_or_else(|| guard(path), Ok)?;
         let snapshots = SledSnapshots::open(&opened.directory.snapshots()).map_err(snapshots_refused)?;
         check_snapshot(&opened, &snapshots)?;

@@ -38,6 +38,13 @@ pub struct Options {
     pub birth: Vec<Command>,
     /// When snapshots are made and the log is purged.
     pub snapshots: SnapshotPolicy,
+    /// Most commands in a log entry.
+    pub batch_commands_max: usize,
+}
+
+impl Options {
+    /// See `batch_commands_max`.
+    pub const BATCH_COMMANDS_MAX: usize = 512;
 }
 
 /// Raft's timing, milliseconds.

@@ -7,6 +7,7 @@
 //!   nothing of it, and who is told success would be gone. Which those are, `storage` knows.
 //! - Whose deadline has passed is dropped before anything is appended.
 
+use crate::batch_queue::{Answered, Queue, Waiting};
 use crate::core::Core;
 use crate::types::{Answers, Batch, Types};
 use openraft::errors::ClientWriteError;
@@ -18,51 +19,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use storage::removed::RemovedBrokers;
 use storage::route_info::Prepared;
-use storage::{Change, Command, Outcome, Position, format};
+use storage::{Change, Command, Position, format};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 
-/// Most commands in an entry.
-pub(crate) const BATCH_COMMANDS_MAX: usize = 512;
-/// Most bytes of commands in an entry.
-pub(crate) const BATCH_BYTES_MAX: usize = 1 << 20;
-/// A larger command is an entry of its own.
-pub(crate) const ALONE_BYTES: usize = 256 << 10;
 /// A larger command is refused.
 pub(crate) const COMMAND_BYTES_MAX: usize = 24 << 20;
 /// Commands that may wait; more wait outside.
 pub(crate) const QUEUE_MAX: usize = 65_536;
 /// Entries that may be on their way at once.
 const IN_FLIGHT_MAX: usize = 2;
-
-/// A command that waits to be proposed.
-pub(crate) struct Waiting {
-    /// The command.
-    pub(crate) command: Command,
-    /// Its size, encoded.
-    pub(crate) bytes: usize,
-    /// Hash of its change: the same change has the same.
-    pub(crate) hash: u128,
-    /// The only term in which it may be proposed.
-    pub(crate) term: Option<u64>,
-    /// It is dropped when this has passed.
-    pub(crate) deadline: Instant,
-    /// Where the answer goes.
-    pub(crate) answer: oneshot::Sender<Answered>,
-}
-
-/// What came of a command.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Answered {
-    /// Applied, or found to change nothing.
-    Done { position: Position, outcome: Outcome },
-    /// Not appended, and will not be.
-    Refused(String),
-    /// Not appended: this node does not lead (any more, yet).
-    NotLeader,
-    /// Appended, perhaps committed.
-    Unknown(String),
-}
 
 /// Shared with the task that answers.
 type InFlight = Arc<Mutex<OnTheirWay>>;
@@ -112,10 +78,9 @@ pub(crate) async fn run(core: Arc<Core>, queue: mpsc::Receiver<Waiting>) {
     let mut batcher = Batcher {
         slots: Arc::new(Semaphore::new(IN_FLIGHT_MAX)),
         in_flight: InFlight::default(),
-        held: None,
         born_in: None,
         sent,
-        queue,
+        queue: Queue::new(queue, core.context.options.batch_commands_max),
         core,
     };
     let stop = batcher.core.context.stop.clone();
@@ -142,9 +107,7 @@ async fn answer_in_order(in_flight: InFlight, mut sent: mpsc::UnboundedReceiver<
 
 struct Batcher {
     core: Arc<Core>,
-    queue: mpsc::Receiver<Waiting>,
-    /// Did not fit the last entry.
-    held: Option<Waiting>,
+    queue: Queue,
     slots: Arc<Semaphore>,
     /// Entries, in the order of the log.
     sent: mpsc::UnboundedSender<Sent>,
@@ -166,39 +129,15 @@ impl Batcher {
         loop {
             let Ok(slot) = Arc::clone(&self.slots).acquire_owned().await else { return };
             self.propose_birth().await;
-            let first = match self.held.take() {
-                Some(held) => held,
-                None => tokio::select! {
-                    biased;
-                    waiting = self.queue.recv() => match waiting {
-                        Some(waiting) => waiting,
-                        None => return,
-                    },
-                    _ = leadership.changed() => continue,
+            tokio::select! {
+                biased;
+                batch = self.queue.next() => match batch {
+                    Some(batch) => self.propose(batch, slot).await,
+                    None => return,
                 },
-            };
-            let batch = self.collect(first);
-            self.propose(batch, slot).await;
-        }
-    }
-
-    /// What waits, up to one entry.
-    fn collect(&mut self, first: Waiting) -> Vec<Waiting> {
-        let mut bytes = first.bytes;
-        let mut batch = vec![first];
-        while bytes <= ALONE_BYTES.max(BATCH_BYTES_MAX) && batch.len() < BATCH_COMMANDS_MAX {
-            if batch.first().is_some_and(|w| w.bytes > ALONE_BYTES) {
-                break;
+                _ = leadership.changed() => {}
             }
-            let Ok(next) = self.queue.try_recv() else { break };
-            if next.bytes > ALONE_BYTES || bytes + next.bytes > BATCH_BYTES_MAX {
-                self.held = Some(next);
-                break;
-            }
-            bytes += next.bytes;
-            batch.push(next);
         }
-        batch
     }
 
     /// The first commands of a new cluster, once per term until one of them is applied.

@@ -1,7 +1,7 @@
 //! The middle of a node: everything that its tasks and its façade share.
 
 use crate::api::{Leadership, NodeId, PeerMessages, ReadError};
-use crate::batcher::Waiting;
+use crate::batch_queue::Waiting;
 use crate::context::Context;
 use crate::log_store::LogStore;
 use crate::peer::peers::Peers;

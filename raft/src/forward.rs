@@ -1,7 +1,8 @@
 //! From wherever a command was asked for to the leader, and back with the outcome.
 
 use crate::api::{NodeId, ProposeError, Proposed};
-use crate::batcher::{Answered, COMMAND_BYTES_MAX, Waiting};
+use crate::batch_queue::{Answered, Waiting};
+use crate::batcher::COMMAND_BYTES_MAX;
 use crate::core::Core;
 use crate::peer::connection::{CallError, Limit};
 use crate::peer::handshake::Lane;

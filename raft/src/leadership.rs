@@ -80,17 +80,19 @@ impl Core {
         // After a restart the vote still names the leader of then: only one that speaks is one.
         let speaks = leads || *self.heard_term.borrow() == term;
         let now = Leadership { term, leader: server.current_leader.filter(|_| speaks), leading };
+        let mut led = false;
         let changed = self.leadership.send_if_modified(|leadership| {
             let changed = *leadership != now;
+            led = leadership.leading;
             *leadership = now;
             changed
         });
-        if changed {
-            tracing::info!(
-                "term {term}, leader {:?}{}",
-                now.leader,
-                if leading { " (this node)" } else { "" }
-            );
+        // Once for the cluster where people look; at the others for those who search.
+        match changed {
+            true if leading => tracing::info!("term {term}: this node leads"),
+            true if led => tracing::info!("term {term}: this node leads no more; leader {:?}", now.leader),
+            true => tracing::debug!("term {term}, leader {:?}", now.leader),
+            false => {}
         }
         if !self.recovered.load(Ordering::Acquire) {
             let target = *self.recovery.borrow();

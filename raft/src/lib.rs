@@ -6,6 +6,7 @@
 mod answers;
 pub mod api;
 mod barrier;
+mod batch_queue;
 mod batcher;
 mod bootstrap;
 mod change_members;

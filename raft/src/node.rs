@@ -4,7 +4,7 @@ use crate::api::{
     AppliedEntry, Directory, Leadership, MemberChange, MessageError, NodeId, OpenError, Options,
     PeerMessages, ProposeError, Proposed, ReadError, Status,
 };
-use crate::batcher::Waiting;
+use crate::batch_queue::Waiting;
 use crate::context::{Context, Members};
 use crate::core::Core;
 use crate::log_store::LogStore;

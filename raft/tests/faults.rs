@@ -79,6 +79,29 @@ async fn a_follower_with_a_full_disk_gets_no_entries_but_heartbeats() {
 }
 
 #[tokio::test]
+async fn log_is_kept_for_a_member_that_lags_until_it_is_too_much() {
+    for (log_bytes_max, is_kept) in [(u64::MAX, true), (1, false)] {
+        let policy = SnapshotPolicy { entries: 20, log_bytes_max, ..SnapshotPolicy::default() };
+        let cluster = Cluster::started(3, |o| o.snapshots = policy).await;
+        let leader = cluster.leader().await;
+        let lags = cluster.follower_of(leader);
+        let other = cluster.running().into_iter().find(|id| ![leader, lags].contains(id)).unwrap();
+        cluster.disks[lags as usize - 1].directory.set_space(SpaceLevel::Min);
+        let lacks = cluster.node(lags).status().last.unwrap().index + 1;
+        let purges = |id: u64| cluster.node(id).status().purged.is_some_and(|purged| purged.index >= lacks);
+        let writes = async {
+            while !(purges(other) && (is_kept || purges(leader))) {
+                cluster.node(leader).propose(put("k", "v"), in_secs(5)).await.unwrap();
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), writes).await.unwrap();
+        assert_eq!(purges(leader), !is_kept, "at most {log_bytes_max} bytes");
+        assert!(!purges(lags), "it has no such entry");
+        cluster.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn a_log_that_cannot_be_read_is_the_end() {
     let mut cluster = Cluster::started(3, |_| ()).await;
     let leader = cluster.leader().await;

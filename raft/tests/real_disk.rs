@@ -5,8 +5,8 @@
 mod common;
 
 use bytes::Bytes;
-use common::{eventually, free_address, in_secs, put, quick};
-use raft::{Directory, Member, Node, NodeId, Options, Parts, PeerMessages, SnapshotPolicy, TcpPeers};
+use common::{eventually, free_address, in_secs, listen, put, quick};
+use raft::{Directory, Member, Node, NodeId, Options, Parts, PeerMessages, SnapshotPolicy, TcpPeers, Timing};
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
@@ -17,8 +17,9 @@ use storage::files::SystemFiles;
 use storage::log::LogOptions;
 use storage::runtime::SystemRuntime;
 use storage::snapshots::SledSnapshots;
-use tokio::net::TcpListener;
+use tempfile::TempDir;
 use tokio::runtime::Runtime;
+use tokio::time::Instant;
 
 struct Echo;
 
@@ -46,12 +47,7 @@ async fn open(path: &Path, options: &Options) -> (Node, Runtime) {
             }
         };
         let address = options.members.iter().find(|m| m.id == me).unwrap().address.clone();
-        let listener = loop {
-            match TcpListener::bind(&address).await {
-                Ok(listener) => break listener,
-                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
-            }
-        };
+        let listener = listen(&address).await;
         let snapshots = SledSnapshots::open(&opened.directory.snapshots()).unwrap();
         let parts = Parts {
             log: opened.log,
@@ -68,20 +64,25 @@ async fn open(path: &Path, options: &Options) -> (Node, Runtime) {
     (node, runtime)
 }
 
+/// Directories and options of three nodes.
+fn three(timing: Timing, snapshots: SnapshotPolicy) -> (Vec<TempDir>, Vec<Options>) {
+    let members: Vec<Member> = (1..=3).map(|id| Member { id, address: free_address() }).collect();
+    let options = (1..=3).map(|node_id| Options {
+        node_id,
+        members: members.clone(),
+        timing,
+        secret: b"secret".to_vec(),
+        birth: Vec::new(),
+        snapshots,
+        batch_commands_max: Options::BATCH_COMMANDS_MAX,
+    });
+    ((0..3).map(|_| tempfile::tempdir().unwrap()).collect(), options.collect())
+}
+
 #[tokio::test]
 async fn killed_one_after_the_other_they_lose_nothing_and_agree() {
-    let members: Vec<Member> = (1..=3).map(|id| Member { id, address: free_address() }).collect();
-    let dirs: Vec<_> = (0..3).map(|_| tempfile::tempdir().unwrap()).collect();
-    let options: Vec<Options> = (1..=3)
-        .map(|node_id| Options {
-            node_id,
-            members: members.clone(),
-            timing: quick(),
-            secret: b"secret".to_vec(),
-            birth: Vec::new(),
-            snapshots: SnapshotPolicy { entries: 60, ..SnapshotPolicy::default() },
-        })
-        .collect();
+    let snapshots = SnapshotPolicy { entries: 60, ..SnapshotPolicy::default() };
+    let (dirs, options) = three(quick(), snapshots);
     let mut nodes = Vec::new();
     for (dir, options) in dirs.iter().zip(&options) {
         nodes.push(Some(open(dir.path(), options).await));
@@ -124,4 +125,57 @@ async fn killed_one_after_the_other_they_lose_nothing_and_agree() {
     for (_, runtime) in nodes.into_iter().flatten() {
         runtime.shutdown_background();
     }
+}
+
+/// The load under which openraft's core was reported to die (its purge overtakes its apply), at the size of that report:
+/// values of 1 KiB as fast as two cores take them, a snapshot for every 50,000 of them.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "minutes of full load; `make soak` runs it"]
+async fn sustained_load_with_snapshots_does_not_kill_the_core() {
+    const WRITERS: usize = 512;
+    const VALUE_BYTES: usize = 1024;
+    let seconds = std::env::var("SOAK_SECONDS").map_or(150, |text| text.parse().unwrap());
+    let policy = SnapshotPolicy { log_bytes: 50_000 * VALUE_BYTES as u64, ..SnapshotPolicy::default() };
+    let (dirs, options) = three(Timing::default(), policy);
+    let mut nodes = Vec::new();
+    for (dir, options) in dirs.iter().zip(&options) {
+        nodes.push(open(dir.path(), options).await);
+    }
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let value = "v".repeat(VALUE_BYTES);
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|w| {
+            let (node, value) = (nodes[w % 3].0.clone(), value.clone());
+            tokio::spawn(async move {
+                let (mut written, mut refused) = (0_u64, 0_u64);
+                while Instant::now() < end {
+                    let key = format!("{w}-{}", written % 8);
+                    match node.propose(put(&key, &format!("{written}{value}")), in_secs(10)).await {
+                        Ok(_) => written += 1,
+                        Err(_) => refused += 1,
+                    }
+                }
+                (written, refused)
+            })
+        })
+        .collect();
+    let (mut written, mut refused) = (0, 0);
+    for writer in writers {
+        let (done, not) = writer.await.unwrap();
+        (written, refused) = (written + done, refused + not);
+    }
+    let last = nodes[0].0.read_barrier(in_secs(30)).await.unwrap();
+    for (node, _) in &nodes {
+        let dead = tokio::time::timeout(Duration::from_millis(1), node.died()).await;
+        assert!(dead.is_err(), "{dead:?}");
+        node.wait_applied(last, in_secs(60)).await.unwrap();
+        assert_eq!(node.table().state_hash(), nodes[0].0.table().state_hash());
+        let status = node.status();
+        println!(
+            "snapshot at {:?}, purged up to {:?}, last {:?}",
+            status.snapshot, status.purged, status.last
+        );
+        assert!(status.purged.is_some(), "no purge: the load was too small to show anything");
+    }
+    println!("{written} written, {refused} refused in {seconds} s");
 }

@@ -23,7 +23,7 @@ trap chaos_cleanup EXIT
 now_ms() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); }
 put() { "$BIN" kv put --addr "$(address "$1")" CHAOS "$2" 1; }
 
-nodes start
+start_nodes
 start_load
 check 'writes are acknowledged' wait_until 20 more_than 10
 for ((round = 1; round <= rounds; round++)); do

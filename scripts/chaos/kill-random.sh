@@ -25,7 +25,7 @@ trap chaos_cleanup EXIT
 pause() { sleep "$(printf '%d.%03d' $(($1 / 1000)) $(($1 % 1000)))"; }
 
 echo "seed $seed (scripts/chaos/kill-random.sh --seconds $seconds --seed $seed)"
-nodes start
+start_nodes
 start_load
 check 'writes are acknowledged' wait_until 20 more_than 10
 

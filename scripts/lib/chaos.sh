@@ -2,10 +2,10 @@
 # Sourced by the chaos scripts: a cluster of their own under load, and what must hold at the end.
 
 work=$(mktemp -d)
-base_port=$(free_base 1 2 100 101 102 200 201 202)
-addresses="127.0.0.1:$base_port,127.0.0.1:$((base_port + 1)),127.0.0.1:$((base_port + 2))"
 
 nodes() { DIR=$work/nodes BASE_PORT=$base_port "$repository/scripts/cluster.sh" "$@"; }
+
+start_nodes() { start_at_free_ports ,; }
 
 address() { echo "127.0.0.1:$((base_port + $1 - 1))"; }
 
@@ -54,6 +54,8 @@ more_than() { [ "$(acknowledged | wc -l)" -gt "$1" ]; }
 # --- at the end, when every node runs again
 
 check_end() {
+  check 'cluster.sh status has every node ready' wait_until 10 all_ready
+  check 'query.sh finds one route at all nodes' wait_until 10 query play-topic-1
   end writer
   # The broker's changes are checked by play itself: each acknowledged one must be at every node.
   local status=0 pid=${pids[play]}
@@ -68,6 +70,13 @@ check_end() {
   done
   check 'all nodes have the same state' wait_until 10 same_state
 }
+
+all_ready() {
+  local table
+  table=$(nodes status) && [ "$(grep -c ' yes$' <<<"$table")" = 3 ]
+}
+
+query() { NAMESRV_ADDR=$addresses "$repository/scripts/query.sh" "$1"; }
 
 play_ended_well() {
   cat "$work/play.out"

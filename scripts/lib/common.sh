@@ -119,3 +119,29 @@ free_base() {
     fi
   done
 }
+
+# Of the nodes, once there are any.
+base_port=
+addresses=
+
+# pick_ports SEPARATOR: sets $base_port, of which three nodes take theirs (service, Raft, HTTP), and $addresses.
+pick_ports() {
+  base_port=$(free_base 1 2 100 101 102 200 201 202)
+  # shellcheck disable=SC2034  # the scripts that source this use it
+  addresses="127.0.0.1:$base_port${1}127.0.0.1:$((base_port + 1))${1}127.0.0.1:$((base_port + 2))"
+}
+
+# start_at_free_ports SEPARATOR: starts the nodes (by the script's function `nodes`) at picked ports; at others when
+# somebody has taken one of them meanwhile.
+start_at_free_ports() {
+  local attempt status
+  for attempt in 1 2 3; do
+    pick_ports "$1"
+    status=0
+    nodes start || status=$?
+    [ "$status" -eq 3 ] || return "$status"
+    echo "attempt $attempt: a port from $base_port on is taken" >&2
+    nodes stop
+  done
+  return 1
+}

@@ -1,10 +1,6 @@
 # shellcheck shell=bash disable=SC2034,SC2154  # variables of interop.sh
 # Sourced by interop.sh: how nameservers, brokers and clients are built, started and spoken to.
 
-base_port=$(free_base 1 2 100 101 102 200 201 202)
-addresses="127.0.0.1:$base_port;127.0.0.1:$((base_port + 1));127.0.0.1:$((base_port + 2))"
-IFS=';' read -ra address <<<"$addresses"
-
 # One small JVM among several on two cores.
 java_options=(
   -Xms128m -Xmx256m -Xss512k -XX:+UseSerialGC -XX:TieredStopAtLevel=1
@@ -55,11 +51,13 @@ start_nameserver() {
 
 start_nameservers() {
   if [ "$nameserver" = ours ]; then
-    nodes start
+    start_at_free_ports ';'
   else
     local node
+    pick_ports ';'
     for node in 1 2 3; do start_nameserver "$node"; done
   fi
+  IFS=';' read -ra address <<<"$addresses"
 }
 
 kill_nameserver() {

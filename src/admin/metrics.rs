@@ -194,10 +194,15 @@ fn registrations(out: &mut Out<'_>, running: &Running) -> fmt::Result {
         ("no_leader", &c.no_leader),
     ];
     out.counted("registrations", "What came of registrations taken by this node", "result", results)?;
-    let quarrels = [("address", &running.conflicts.address), ("cluster", &running.conflicts.cluster)];
+    let quarrels = [
+        ("address", &running.conflicts.address),
+        ("cluster", &running.conflicts.cluster),
+        ("state_version", &c.outdated),
+    ];
     out.counted(
         "conflicts",
-        "Brokers that claimed another's place: its name and id, or its name in another cluster",
+        "Brokers that claimed another's place: its name and id, or its name in another cluster; or lost it to a higher \
+         stateVersion at this node",
         "kind",
         quarrels,
     )

@@ -1,6 +1,6 @@
 //! A client of any nameserver, ours or Java's: one connection, one request at a time.
 
-use super::Failure;
+use super::{Failure, advice};
 use crate::config::HTTP_PORT_KEY;
 use crate::wire::codes::{request, result};
 use crate::wire::{Decoder, RemotingCommand, Serialization, encode};
@@ -26,25 +26,26 @@ impl Client {
     /// # Errors
     /// No connection in time.
     pub(crate) async fn connect(address: &str, timeout: Duration) -> Result<Self, Failure> {
-        let stream = match tokio::time::timeout(timeout, TcpStream::connect(address)).await {
-            Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => return Err(Failure::refused(format!("cannot connect to {address}: {error}"))),
-            Err(_) => {
-                let ms = timeout.as_millis();
-                return Err(Failure::refused(format!("cannot connect to {address}: no answer in {ms} ms")));
-            }
+        let why = match tokio::time::timeout(timeout, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok(Self::over(stream, address, timeout)),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer in {} ms", timeout.as_millis()),
         };
+        let failure = Failure::refused(format!("cannot connect to {address}: {why}"));
+        Err(failure.with(Some(advice::IS_IT_RUNNING)))
+    }
+
+    fn over(stream: TcpStream, address: &str, timeout: Duration) -> Self {
         // Without it small requests would wait for the acknowledgement of the one before.
         drop(stream.set_nodelay(true));
-        let decoder = Decoder::for_client();
-        Ok(Self {
+        Self {
             address: address.to_owned(),
             stream,
-            decoder,
+            decoder: Decoder::for_client(),
             received: BytesMut::new(),
             opaque: 0,
             timeout,
-        })
+        }
     }
 
     /// A request with the next number.
@@ -64,7 +65,10 @@ impl Client {
         match timeout_at(deadline, self.exchange(command)).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(reason)) => Err(Failure::refused(format!("{what}: {reason}"))),
-            Err(_) => Err(Failure::refused(format!("{what}: no answer in {ms} ms"))),
+            Err(_) => {
+                let failure = Failure::refused(format!("{what}: no answer in {ms} ms"));
+                Err(failure.with(Some(advice::IS_IT_RUNNING)))
+            }
         }
     }
 
@@ -78,7 +82,8 @@ impl Client {
             return Ok(answer);
         }
         let remark = answer.remark.unwrap_or_default();
-        Err(Failure::refused(format!("{}: code {}: {}", self.address, answer.code, remark.trim())))
+        let failure = Failure::refused(format!("{}: code {}: {}", self.address, answer.code, remark.trim()));
+        Err(failure.with(advice::about(&remark)))
     }
 
     /// Sends a request that nobody answers.

@@ -1,6 +1,7 @@
 //! `dev`: a whole cluster on this machine, each node a process of its own.
 
 use super::{Failure, output};
+use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -33,13 +34,33 @@ struct NodeProcess {
 /// # Errors
 /// A node does not come up.
 pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
-    let members = members(args);
+    let program = std::env::current_exe()
+        .map_err(|e| Failure::refused(format!("cannot find this program to start nodes: {e}")))?;
     let mut nodes = Vec::new();
+    let stop = super::stop_signal();
+    tokio::pin!(stop);
+    let booted = tokio::select! {
+        // Before any node is there, so that none is left behind.
+        biased;
+        () = &mut stop => None,
+        booted = boot(&program, args, &mut nodes) => Some(booted),
+    };
+    if !matches!(booted, Some(Ok(()))) {
+        stop_all(nodes).await;
+        return booted.unwrap_or(Ok(()));
+    }
+    introduce(&program, &nodes, &args.data)?;
+    watch(nodes, stop).await
+}
+
+/// Starts the nodes and waits until each says that it serves.
+async fn boot(program: &Path, args: &Args, nodes: &mut Vec<NodeProcess>) -> Result<(), Failure> {
+    let members = members(args);
     for id in 1..=args.nodes {
-        nodes.push(start(args, id, &members)?);
+        nodes.push(start(program, args, id, &members)?);
     }
     let mut booted = JoinSet::new();
-    for node in &mut nodes {
+    for node in nodes {
         let Some(stdout) = node.child.stdout.take() else { continue };
         let id = node.id;
         booted.spawn(async move {
@@ -52,12 +73,10 @@ pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
     }
     while let Some(result) = booted.join_next().await {
         if let Ok((id, false)) = result {
-            stop_all(nodes).await;
             return Err(Failure::refused(format!("node {id} did not start; its messages stand above")));
         }
     }
-    introduce(&nodes, &args.data)?;
-    watch(nodes).await
+    Ok(())
 }
 
 fn members(args: &Args) -> String {
@@ -65,9 +84,7 @@ fn members(args: &Args) -> String {
     (1..=args.nodes).map(member).collect::<Vec<_>>().join(",")
 }
 
-fn start(args: &Args, id: u16, members: &str) -> Result<NodeProcess, Failure> {
-    let program = std::env::current_exe()
-        .map_err(|e| Failure::refused(format!("cannot find this program to start node {id}: {e}")))?;
+fn start(program: &Path, args: &Args, id: u16, members: &str) -> Result<NodeProcess, Failure> {
     let address = format!("127.0.0.1:{}", args.port + id - 1);
     let data = args.data.join(format!("node-{id}"));
     let flags = [
@@ -78,7 +95,7 @@ fn start(args: &Args, id: u16, members: &str) -> Result<NodeProcess, Failure> {
         format!("--members={members}"),
     ];
     let command_line = format!("{} {}", program.display(), flags.join(" "));
-    let child = Command::new(&program)
+    let child = Command::new(program)
         .args(&flags)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -90,18 +107,20 @@ fn start(args: &Args, id: u16, members: &str) -> Result<NodeProcess, Failure> {
     Ok(NodeProcess { id, address, command_line, child })
 }
 
-fn introduce(nodes: &[NodeProcess], data: &Path) -> Result<(), Failure> {
+/// The commands name this very program: it need not be on the PATH of whoever copies them.
+fn introduce(program: &Path, nodes: &[NodeProcess], data: &Path) -> Result<(), Failure> {
     let rows = nodes.iter().map(|node| {
         let pid = node.child.id().map_or_else(String::new, |pid| pid.to_string());
         [node.id.to_string(), pid, node.address.clone()]
     });
     output::table(["NODE", "PID", "ADDRESS"], rows.collect())?;
     let all = nodes.iter().map(|node| node.address.as_str()).collect::<Vec<_>>().join(";");
+    let program = program.display();
     output::line(&format!(
         "\nNAMESRV_ADDR='{all}'   data in {}\n\nTry, in another terminal:\n  \
-         raft-namesrv status  -n '{all}'\n  \
-         raft-namesrv play    -n '{all}' --brokers 4 --topics 100\n  \
-         raft-namesrv route play-topic-0 -n '{all}'\n\
+         {program} status -n '{all}'\n  \
+         {program} play -n '{all}' --brokers 4 --topics 100\n  \
+         {program} route play-topic-0 -n '{all}'\n\
          Kill one with `kill -9 PID` and look again. Ctrl-C ends all.",
         data.display()
     ))?;
@@ -109,7 +128,7 @@ fn introduce(nodes: &[NodeProcess], data: &Path) -> Result<(), Failure> {
 }
 
 /// Reports nodes that end by themselves, until asked to stop.
-async fn watch(nodes: Vec<NodeProcess>) -> Result<(), Failure> {
+async fn watch(nodes: Vec<NodeProcess>, told: impl Future<Output = ()>) -> Result<(), Failure> {
     let (stop, _) = tokio::sync::broadcast::channel::<()>(1);
     let mut running = JoinSet::new();
     for node in nodes {
@@ -124,7 +143,7 @@ async fn watch(nodes: Vec<NodeProcess>) -> Result<(), Failure> {
     }
     let all_ended = async { while running.join_next().await.is_some() {} };
     tokio::select! {
-        () = crate::cli::stop_signal() => {}
+        () = told => {}
         () = all_ended => return Err(Failure::refused("all nodes have ended".to_owned())),
     }
     drop(stop.send(()));

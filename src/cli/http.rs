@@ -1,7 +1,7 @@
 //! A small client of the nodes' HTTP port: one request, one connection.
 
-use super::Failure;
 use super::client::Client;
+use super::{Failure, advice};
 use crate::config::HTTP_PORT_DISTANCE;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
@@ -90,9 +90,11 @@ pub(crate) async fn api<T: DeserializeOwned>(
 ) -> Result<T, Failure> {
     let http = http_address(address, timeout).await?;
     let what = format!("{method} http://{http}{path}");
-    let answer = send(&http, method, path, body, timeout).await?;
+    let answer = send(&http, method, path, body, timeout).await;
+    let answer = answer.map_err(|failure| failure.with(Some(advice::IS_IT_RUNNING)))?;
     if answer.status != StatusCode::OK {
-        return Err(Failure::refused(format!("{what}: {} {}", answer.status, answer.body.trim())));
+        let failure = Failure::refused(format!("{what}: {} {}", answer.status, answer.body.trim()));
+        return Err(failure.with(advice::about(&answer.body)));
     }
     serde_json::from_str(&answer.body)
         .map_err(|e| Failure::refused(format!("{what}: unexpected answer: {e}")))

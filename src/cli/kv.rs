@@ -7,6 +7,7 @@ use clap::Subcommand;
 use hyper::Method;
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -79,11 +80,13 @@ pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
         Action::Put { namespace, key, value, target } => {
             target
                 .first(async |address| put(&mut connect(address, target).await?, namespace, key, value).await)
-                .await
+                .await?;
+            done(target, &json!({ "namespace": namespace, "key": key, "value": value }))
         }
         Action::Get { namespace, key, target } => get(namespace, key, target).await,
         Action::Delete { namespace, key, target } => {
-            target.first(async |address| delete(address, namespace, key, target).await).await
+            target.first(async |address| delete(address, namespace, key, target).await).await?;
+            done(target, &json!({ "namespace": namespace, "key": key }))
         }
         Action::List { namespace, target } => list(namespace.as_deref(), target).await,
         Action::Import { file, target } => import(file, target).await,
@@ -93,6 +96,14 @@ pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
 
 async fn connect(address: &str, target: &Target) -> Result<Client, Failure> {
     Client::connect(address, target.timeout()).await
+}
+
+/// People need no word for what was done, scripts that read JSON get some.
+fn done(target: &Target, what: &Value) -> Result<(), Failure> {
+    match target.format() {
+        Format::Json => Ok(output::json(what)?),
+        Format::Text => Ok(()),
+    }
 }
 
 async fn put(client: &mut Client, namespace: &str, key: &str, value: &str) -> Result<(), Failure> {
@@ -108,32 +119,43 @@ async fn delete(address: &str, namespace: &str, key: &str, target: &Target) -> R
 }
 
 async fn get(namespace: &str, key: &str, target: &Target) -> Result<(), Failure> {
-    let mut values: Vec<(String, Option<String>)> = Vec::new();
-    for address in target.addresses() {
-        let mut client = connect(address, target).await?;
-        let command = client.request(request::GET_KV_CONFIG).with("namespace", namespace).with("key", key);
-        let answer = client.call(&command).await?;
-        match answer.code {
-            result::SUCCESS => values.push((address.clone(), answer.field("value").map(str::to_owned))),
-            result::QUERY_NOT_FOUND => values.push((address.clone(), None)),
-            code => {
-                let remark = answer.remark.unwrap_or_default();
-                return Err(Failure::refused(format!("{address}: code {code}: {remark}")));
+    let heard = target.each(async |address| value(address, namespace, key, target).await).await;
+    let Some((_, first)) = heard.answers.first() else { return heard.judge(None) };
+    let differs = heard.answers.iter().find(|(_, value)| value != first);
+    let wrong = match (differs, first) {
+        (Some((address, _)), _) => {
+            Some(format!("{namespace}/{key} differs at {address}: {:?}", heard.answers))
+        }
+        (None, None) => Some(format!("no entry {namespace}/{key}")),
+        (None, Some(value)) => {
+            match target.format() {
+                Format::Json => output::json(value)?,
+                Format::Text => output::line(value)?,
             }
+            None
+        }
+    };
+    heard.judge(wrong)
+}
+
+/// An entry's value at one address; `None` when there is no such entry.
+async fn value(
+    address: &str,
+    namespace: &str,
+    key: &str,
+    target: &Target,
+) -> Result<Option<String>, Failure> {
+    let mut client = connect(address, target).await?;
+    let command = client.request(request::GET_KV_CONFIG).with("namespace", namespace).with("key", key);
+    let answer = client.call(&command).await?;
+    match answer.code {
+        result::SUCCESS => Ok(answer.field("value").map(str::to_owned)),
+        result::QUERY_NOT_FOUND => Ok(None),
+        code => {
+            let remark = answer.remark.unwrap_or_default();
+            Err(Failure::refused(format!("{address}: code {code}: {remark}")))
         }
     }
-    let Some((_, first)) = values.first() else { return Ok(()) };
-    if let Some((address, _)) = values.iter().find(|(_, value)| value != first) {
-        return Err(Failure::refused(format!("{namespace}/{key} differs at {address}: {values:?}")));
-    }
-    let Some(value) = first else {
-        return Err(Failure::refused(format!("no entry {namespace}/{key}")));
-    };
-    match target.format() {
-        Format::Json => output::json(&value)?,
-        Format::Text => output::line(value)?,
-    }
-    Ok(())
 }
 
 async fn namespaces(target: &Target) -> Result<Namespaces, Failure> {
@@ -199,7 +221,7 @@ async fn import(file: &Path, target: &Target) -> Result<(), Failure> {
     }
     progress.finish_and_clear();
     match target.format() {
-        Format::Json => output::json(&serde_json::json!({ "put": done }))?,
+        Format::Json => output::json(&json!({ "put": done }))?,
         Format::Text => output::line(&format!("{done} entries put"))?,
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! The command line: one file per sub-command. What was typed is checked here and becomes typed options; the
 //! work is done elsewhere.
 
+mod advice;
 mod brokers;
 pub(crate) mod client;
 mod dev;
@@ -72,27 +73,35 @@ pub(crate) struct Failure {
     /// For stderr: what was attempted, on what, and why it failed.
     pub(crate) message: String,
     exit_code: u8,
+    /// What to do about it.
+    advice: Option<&'static str>,
 }
 
 impl Failure {
     /// Refused data or settings, or an answer that is not what was asked for: exit code 1.
     pub(crate) fn refused(message: String) -> Self {
-        Self { message, exit_code: 1 }
+        Self { message, exit_code: 1, advice: None }
     }
 
     /// Wrong arguments: exit code 2.
     pub(crate) fn arguments(message: String) -> Self {
-        Self { message, exit_code: 2 }
+        Self { message, exit_code: 2, advice: None }
     }
 
     /// Cannot listen: exit code 3.
     pub(crate) fn listen(message: String) -> Self {
-        Self { message, exit_code: 3 }
+        Self { message, exit_code: 3, advice: None }
     }
 
     /// Raft or the disk is dead: exit code 4.
     pub(crate) fn dead(message: String) -> Self {
-        Self { message, exit_code: 4 }
+        Self { message, exit_code: 4, advice: None }
+    }
+
+    /// The same with what to do about it, unless it says so already.
+    pub(crate) fn with(mut self, advice: Option<&'static str>) -> Self {
+        self.advice = self.advice.or(advice);
+        self
     }
 }
 
@@ -100,7 +109,7 @@ impl From<io::Error> for Failure {
     /// Only printing uses it: everything else says what it attempted.
     fn from(error: io::Error) -> Self {
         let exit_code = if error.kind() == io::ErrorKind::BrokenPipe { 0 } else { 1 };
-        Self { message: format!("cannot print: {error}"), exit_code }
+        Self { message: format!("cannot print: {error}"), exit_code, advice: None }
     }
 }
 
@@ -147,6 +156,9 @@ async fn run(command: Command) -> Result<(), Failure> {
 fn end(failure: &Failure) -> ExitCode {
     if failure.exit_code != 0 {
         eprintln!("raft-namesrv: {}", failure.message);
+        if let Some(advice) = failure.advice {
+            eprintln!("  {advice}");
+        }
     }
     ExitCode::from(failure.exit_code)
 }

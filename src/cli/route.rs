@@ -23,7 +23,7 @@ pub(crate) struct Args {
 struct Answer {
     address: String,
     /// The route, or why there is none.
-    route: Result<Value, String>,
+    route: Result<Value, Failure>,
     revision: Option<String>,
 }
 
@@ -47,7 +47,7 @@ async fn ask(address: &str, topic: &str, linearizable: bool, timeout: Duration) 
     let answer = fetch(address, topic, linearizable, timeout).await;
     let (route, revision) = match answer {
         Ok((route, revision)) => (Ok(route), revision),
-        Err(failure) => (Err(failure.message), None),
+        Err(failure) => (Err(failure), None),
     };
     Answer { address: address.to_owned(), route, revision }
 }
@@ -80,7 +80,7 @@ async fn fetch(
 fn as_json(answers: &[Answer]) -> Value {
     let one = |a: &Answer| match &a.route {
         Ok(route) => json!({ "address": a.address, "revision": a.revision, "route": route }),
-        Err(error) => json!({ "address": a.address, "error": error }),
+        Err(error) => json!({ "address": a.address, "error": error.message }),
     };
     answers.iter().map(one).collect()
 }
@@ -89,7 +89,7 @@ fn print(topic: &str, answers: &[Answer]) -> Result<(), Failure> {
     for (number, answer) in answers.iter().enumerate() {
         let at = answer.revision.as_ref().map_or_else(String::new, |r| format!(" (revision {r})"));
         match &answer.route {
-            Err(error) => output::line(&format!("{}: {error}", answer.address))?,
+            Err(failure) => output::line(&format!("{}: {}", answer.address, failure.message))?,
             Ok(route) => {
                 let told =
                     answers.iter().take(number).find(|a| a.route.as_ref().is_ok_and(|r| same(r, route)));
@@ -154,7 +154,8 @@ fn sorted(value: &Value) -> Value {
 fn judge(topic: &str, answers: &[Answer]) -> Result<(), Failure> {
     let failed: Vec<&str> = answers.iter().filter(|a| a.route.is_err()).map(|a| a.address.as_str()).collect();
     if !failed.is_empty() {
-        return Err(Failure::refused(format!("no route of {topic} from {}", failed.join(", "))));
+        let advice = answers.iter().find_map(|a| a.route.as_ref().err()?.advice);
+        return Err(Failure::refused(format!("no route of {topic} from {}", failed.join(", "))).with(advice));
     }
     let mut routes = answers.iter().filter_map(|a| a.route.as_ref().ok());
     let Some(first) = routes.next() else { return Ok(()) };

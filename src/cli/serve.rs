@@ -33,13 +33,23 @@ Limits:
   requestsInFlightPerConnectionMax=512
   requestsInFlightBytesMax=1073741824
   frameBytesMax=16777216              a longer frame closes its connection
-  writeBufferBytesMax=33554432        answers that a peer has not yet taken
+  registrationBytesMax=268435456      a larger registration, once inflated, is refused
+  registrationTopicsMax=200000        one with more topics, or more static topics, too
+  writeBufferBytesMax=33554432        answers that a peer has not yet taken; then no more of its requests are read,
+  writeStallMillis=3000               and it is closed when it takes nothing for this long
+  sessionPairsMax=65536               brokers on connections; those beyond leave by their timeout only
   routeCacheBytesMax=67108864         encoded routes
 Look-ups:
   readMode=local                      or linearizable
   recoveryWaitSeconds=30              a restarted node without a leader waits so long until it serves
   serveAfterRecoveryWait=true         false: then neither
   stalenessMaxMillis=0                a node that has heard no leader for this long serves no more (0: it goes on)
+Log:
+  snapshotLogBytes=67108864, snapshotEntries=50000, snapshotAgeSeconds=3600
+                                      since the last snapshot; what comes first makes the next one
+  logBytesMax=536870912               log kept for a member that lags behind
+  recentLogBytesMax=67108864          log entries kept in memory
+  batchCommandsMax=512                commands in a log entry
 Other nodes:
   peerSecretFile=FILE                 with the secret that all nodes share
   heartbeatIntervalMillis=100, electionTimeoutMinMillis=250, electionTimeoutMaxMillis=500";
@@ -75,7 +85,7 @@ pub(crate) struct Args {
     /// How answers are written: json or rocketmq [default: json]
     #[arg(long, env = "ROCKETMQ_SERIALIZE_TYPE", value_parser = parse_serialization, value_name = "TYPE")]
     serialize_type: Option<Serialization>,
-    /// Log format
+    /// Log format; in the environment RAFT_NAMESRV_LOG says how much: warn, debug, or as by default info,openraft=warn
     #[arg(long, env = "RAFT_NAMESRV_LOG_FORMAT", value_enum, default_value = "text")]
     log_format: LogFormat,
 }

@@ -35,6 +35,8 @@ enum Action {
     },
 }
 
+type Pairs = BTreeMap<String, String>;
+
 /// Shows or changes settings.
 ///
 /// # Errors
@@ -48,22 +50,30 @@ pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
 }
 
 async fn get(wanted: Option<&str>, target: &Target) -> Result<(), Failure> {
-    let mut nodes = BTreeMap::new();
-    for address in target.addresses() {
-        let settings = Client::connect(address, target.timeout()).await?.settings().await?;
-        let settings = settings.into_iter().filter(|(key, _)| wanted.is_none_or(|w| w == key));
-        nodes.insert(address.clone(), settings.collect::<BTreeMap<String, String>>());
+    let heard = target.each(async |address| settings(address, wanted, target).await).await;
+    let known = heard.answers.iter().any(|(_, settings)| !settings.is_empty());
+    if let Some(key) = wanted.filter(|_| !known && !heard.answers.is_empty()) {
+        return heard.judge(Some(format!("no setting is named {key}")));
     }
-    if let Some(key) = wanted.filter(|_| nodes.values().all(BTreeMap::is_empty)) {
-        return Err(Failure::refused(format!("no setting is named {key}")));
+    match target.format() {
+        Format::Json => output::json(&heard.answers.iter().cloned().collect::<BTreeMap<_, _>>())?,
+        Format::Text => print(&heard.answers)?,
     }
-    if target.format() == Format::Json {
-        return Ok(output::json(&nodes)?);
-    }
-    let keys: BTreeSet<&String> = nodes.values().flat_map(BTreeMap::keys).collect();
+    heard.judge(None)
+}
+
+/// The settings of one address, or only one of them.
+async fn settings(address: &str, wanted: Option<&str>, target: &Target) -> Result<Pairs, Failure> {
+    let settings = Client::connect(address, target.timeout()).await?.settings().await?;
+    Ok(settings.into_iter().filter(|(key, _)| wanted.is_none_or(|w| w == key)).collect())
+}
+
+/// One line for what is the same everywhere, one per address for what is not.
+fn print(nodes: &[(&str, Pairs)]) -> Result<(), Failure> {
+    let keys: BTreeSet<&String> = nodes.iter().flat_map(|(_, settings)| settings.keys()).collect();
     for key in keys {
-        let values: Vec<(&String, Option<&String>)> =
-            nodes.iter().map(|(node, s)| (node, s.get(key))).collect();
+        let values: Vec<(&str, Option<&String>)> =
+            nodes.iter().map(|(node, settings)| (*node, settings.get(key))).collect();
         let same = values.windows(2).all(|pair| matches!(pair, [a, b] if a.1 == b.1));
         if let (true, Some((_, Some(value)))) = (same, values.first()) {
             output::line(&format!("{key}={value}"))?;

@@ -1,6 +1,6 @@
 //! `status`: each node's own account, side by side.
 
-use super::{Failure, http, output, output::Format, target::Target};
+use super::{Failure, advice, http, output, output::Format, target::Target};
 use crate::admin::api::StatusView;
 use hyper::Method;
 use serde::Serialize;
@@ -114,11 +114,15 @@ fn judge(reports: &[NodeReport]) -> Result<(), Failure> {
     let silent: Vec<&str> =
         reports.iter().filter(|r| r.status.is_none()).map(|r| r.address.as_str()).collect();
     if !silent.is_empty() {
-        return Err(Failure::refused(format!("no answer from {}", silent.join(", "))));
+        let failure = Failure::refused(format!("no answer from {}", silent.join(", ")));
+        return Err(failure.with(Some(advice::IS_IT_RUNNING)));
     }
     let statuses: Vec<&StatusView> = reports.iter().filter_map(|r| r.status.as_ref()).collect();
     if statuses.iter().all(|s| s.leader.is_none()) {
-        return Err(Failure::refused("no node knows a leader".to_owned()));
+        let failure = Failure::refused("no node knows a leader".to_owned());
+        // Those that wait to be born or taken in have never had one, and say what they wait for.
+        let had_one = statuses.iter().any(|s| s.role != "waiting");
+        return Err(failure.with(had_one.then_some(advice::NO_LEADER)));
     }
     if let Some(diverged) = statuses.iter().find(|s| !s.diverged_from.is_empty()) {
         return Err(Failure::refused(differed(diverged)));

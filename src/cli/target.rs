@@ -84,15 +84,53 @@ impl Target {
     /// # Errors
     /// None answered.
     pub(crate) async fn first<T>(&self, ask: impl AsyncFn(&str) -> Result<T, Failure>) -> Result<T, Failure> {
-        let mut heard = Vec::new();
+        let mut failures = Vec::new();
         for address in self.addresses() {
             match ask(address).await {
                 Ok(answer) => return Ok(answer),
-                Err(failure) => heard.push(failure.message),
+                Err(failure) => failures.push(failure),
             }
         }
-        Err(Failure::refused(heard.join("\n")))
+        Err(one_of(failures))
     }
+
+    /// Asks every address, also when one gives no answer.
+    pub(crate) async fn each<T>(&self, ask: impl AsyncFn(&str) -> Result<T, Failure>) -> Heard<'_, T> {
+        let mut heard = Heard { answers: Vec::new(), failures: Vec::new() };
+        for address in self.addresses() {
+            match ask(address).await {
+                Ok(answer) => heard.answers.push((address, answer)),
+                Err(failure) => heard.failures.push(failure),
+            }
+        }
+        heard
+    }
+}
+
+/// What all addresses said.
+pub(crate) struct Heard<'a, T> {
+    /// Those that answered, in the order given.
+    pub(crate) answers: Vec<(&'a str, T)>,
+    /// Why the others did not.
+    failures: Vec<Failure>,
+}
+
+impl<T> Heard<'_, T> {
+    /// After what was heard is shown: fails with what is wrong in it, and with each address that gave no answer.
+    ///
+    /// # Errors
+    /// As said.
+    pub(crate) fn judge(self, wrong: Option<String>) -> Result<(), Failure> {
+        let all: Vec<Failure> = wrong.map(Failure::refused).into_iter().chain(self.failures).collect();
+        if all.is_empty() { Ok(()) } else { Err(one_of(all)) }
+    }
+}
+
+/// Several failures as one.
+fn one_of(failures: Vec<Failure>) -> Failure {
+    let advice = failures.iter().find_map(|failure| failure.advice);
+    let messages: Vec<String> = failures.into_iter().map(|failure| failure.message).collect();
+    Failure::refused(messages.join("\n")).with(advice)
 }
 
 #[cfg(test)]

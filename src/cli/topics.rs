@@ -26,33 +26,33 @@ struct TopicList {
 /// # Errors
 /// No answer, a disabled list, or different lists.
 pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
-    let mut lists: Vec<(&String, Vec<String>)> = Vec::new();
-    for address in args.target.addresses() {
-        let mut client = Client::connect(address, args.target.timeout()).await?;
-        let command = match &args.cluster {
-            Some(cluster) => client.request(request::GET_TOPICS_BY_CLUSTER).with("cluster", cluster),
-            None => client.request(request::GET_ALL_TOPIC_LIST_FROM_NAMESERVER),
-        };
-        let answer = client.must(&command).await?;
-        let list: TopicList = serde_json::from_slice(&answer.body)
-            .map_err(|e| Failure::refused(format!("{address}: the topic list is no JSON: {e}")))?;
-        let mut topics = list.topics;
-        topics.sort();
-        lists.push((address, topics));
-    }
-    let Some((first_address, first)) = lists.first() else { return Ok(()) };
+    let heard = args.target.each(async |address| list(address, args).await).await;
+    let Some((first_address, first)) = heard.answers.first() else { return heard.judge(None) };
     match args.target.format() {
         Format::Json => output::json(first)?,
         Format::Text if !first.is_empty() => output::line(&first.join("\n"))?,
         Format::Text => {}
     }
-    for (address, topics) in lists.iter().skip(1) {
-        if let Some(topic) = differing(first, topics) {
-            let text = format!("{first_address} and {address} differ: {topic} is known to one of them only");
-            return Err(Failure::refused(text));
-        }
-    }
-    Ok(())
+    let wrong = heard.answers.iter().skip(1).find_map(|(address, topics)| {
+        let topic = differing(first, topics)?;
+        Some(format!("{first_address} and {address} differ: {topic} is known to one of them only"))
+    });
+    heard.judge(wrong)
+}
+
+/// The topics that one address knows, sorted.
+async fn list(address: &str, args: &Args) -> Result<Vec<String>, Failure> {
+    let mut client = Client::connect(address, args.target.timeout()).await?;
+    let command = match &args.cluster {
+        Some(cluster) => client.request(request::GET_TOPICS_BY_CLUSTER).with("cluster", cluster),
+        None => client.request(request::GET_ALL_TOPIC_LIST_FROM_NAMESERVER),
+    };
+    let answer = client.must(&command).await?;
+    let list: TopicList = serde_json::from_slice(&answer.body)
+        .map_err(|e| Failure::refused(format!("{address}: the topic list is no JSON: {e}")))?;
+    let mut topics = list.topics;
+    topics.sort();
+    Ok(topics)
 }
 
 /// The first name that only one of two sorted lists has.

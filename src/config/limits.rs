@@ -55,6 +55,7 @@ pub(super) fn read(config: &mut Config, file: &mut PropertiesFile) -> Result<(),
     keys.number("requestsInFlightBytesMax", 1 << 20, 64 * GIB, |n| limits.in_flight_bytes = n)?;
     keys.number("frameBytesMax", 64 << 10, crate::wire::FRAME_MAX_BYTES, |n| limits.frame_bytes = n)?;
     keys.number("writeBufferBytesMax", 64 << 10, GIB, |n| limits.write_buffer_bytes = n)?;
+    keys.millis("writeStallMillis", 1, DAY_S * 1000, |d| limits.write_stall = d)?;
     let dead = &mut config.server.dead_peer;
     keys.seconds("brokerKeepAliveIdleSeconds", KEEP_ALIVE_MAX_S, |d| dead.keepalive_idle = d)?;
     keys.number("brokerKeepAliveIntervalSeconds", 1, KEEP_ALIVE_MAX_S, |s| {
@@ -63,6 +64,9 @@ pub(super) fn read(config: &mut Config, file: &mut PropertiesFile) -> Result<(),
     keys.millis("brokerTcpUserTimeoutMillis", 0, DAY_S * 1000, |d| dead.user_timeout = d)?;
     let service = &mut config.service;
     keys.number("routeCacheBytesMax", 0, 16 * GIB, |n| service.route_cache_bytes = n)?;
+    let registration = &mut service.registration;
+    keys.number("registrationBytesMax", 1 << 20, 64 * GIB as u64, |n| registration.inflated_bytes = n)?;
+    keys.number("registrationTopicsMax", 1, 10_000_000, |n| registration.topics = n)?;
     keys.seconds("recoveryWaitSeconds", DAY_S, |d| service.readiness.recovery_wait = Some(d))?;
     keys.switch("serveAfterRecoveryWait", |on| {
         if !on {
@@ -75,6 +79,8 @@ pub(super) fn read(config: &mut Config, file: &mut PropertiesFile) -> Result<(),
     let liveness = &mut config.liveness;
     keys.switch("massEvictionGuard", |on| liveness.guard = on)?;
     keys.number("massEvictionSharePercent", 1, 100, |n| liveness.guard_share_percent = n)?;
+    keys.number("sessionPairsMax", 0, 100_000_000, |n| liveness.session_pairs_max = n)?;
+    log(&mut keys, config)?;
     let timing = &mut config.timing;
     keys.number("heartbeatIntervalMillis", 10, 60_000, |ms| timing.heartbeat_ms = ms)?;
     keys.number("electionTimeoutMinMillis", 30, 600_000, |ms| timing.election_min_ms = ms)?;
@@ -88,6 +94,17 @@ pub(super) fn read(config: &mut Config, file: &mut PropertiesFile) -> Result<(),
     }
     read_mode(config, file)?;
     secret(config, file)
+}
+
+/// What the log keeps, and when a snapshot takes its place.
+fn log(keys: &mut Keys<'_>, config: &mut Config) -> Result<(), String> {
+    let snapshots = &mut config.snapshots;
+    keys.number("snapshotLogBytes", 1 << 20, 64 * GIB as u64, |n| snapshots.log_bytes = n)?;
+    keys.number("snapshotEntries", 1, u64::MAX, |n| snapshots.entries = n)?;
+    keys.number("snapshotAgeSeconds", 1, 365 * DAY_S, |s| snapshots.age = Duration::from_secs(s))?;
+    keys.number("logBytesMax", 1 << 20, 1024 * GIB as u64, |n| snapshots.log_bytes_max = n)?;
+    keys.number("recentLogBytesMax", 0, 64 * GIB, |n| config.recent_log_bytes = n)?;
+    keys.number("batchCommandsMax", 1, 65_536, |n| config.batch_commands_max = n)
 }
 
 fn read_mode(config: &mut Config, file: &mut PropertiesFile) -> Result<(), String> {
@@ -126,14 +143,24 @@ pub(super) fn shown(config: &Config) -> Vec<(&'static str, String)> {
         ("requestsInFlightBytesMax", limits.in_flight_bytes.to_string()),
         ("frameBytesMax", limits.frame_bytes.to_string()),
         ("writeBufferBytesMax", limits.write_buffer_bytes.to_string()),
+        ("writeStallMillis", limits.write_stall.as_millis().to_string()),
         ("brokerKeepAliveIdleSeconds", dead.keepalive_idle.as_secs().to_string()),
         ("brokerKeepAliveIntervalSeconds", dead.keepalive_interval.as_secs().to_string()),
         ("brokerTcpUserTimeoutMillis", dead.user_timeout.as_millis().to_string()),
         ("routeCacheBytesMax", config.service.route_cache_bytes.to_string()),
+        ("registrationBytesMax", config.service.registration.inflated_bytes.to_string()),
+        ("registrationTopicsMax", config.service.registration.topics.to_string()),
         ("serveAfterRecoveryWait", recovery_wait.is_some().to_string()),
         ("stalenessMaxMillis", readiness.staleness_max.unwrap_or_default().as_millis().to_string()),
         ("massEvictionGuard", config.liveness.guard.to_string()),
         ("massEvictionSharePercent", config.liveness.guard_share_percent.to_string()),
+        ("sessionPairsMax", config.liveness.session_pairs_max.to_string()),
+        ("snapshotLogBytes", config.snapshots.log_bytes.to_string()),
+        ("snapshotEntries", config.snapshots.entries.to_string()),
+        ("snapshotAgeSeconds", config.snapshots.age.as_secs().to_string()),
+        ("logBytesMax", config.snapshots.log_bytes_max.to_string()),
+        ("recentLogBytesMax", config.recent_log_bytes.to_string()),
+        ("batchCommandsMax", config.batch_commands_max.to_string()),
         ("heartbeatIntervalMillis", config.timing.heartbeat_ms.to_string()),
         ("electionTimeoutMinMillis", config.timing.election_min_ms.to_string()),
         ("electionTimeoutMaxMillis", config.timing.election_max_ms.to_string()),

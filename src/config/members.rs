@@ -13,7 +13,10 @@ impl FromStr for Members {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut members: Vec<Member> = Vec::new();
-        for part in text.split([',', ';']).map(str::trim).filter(|part| !part.is_empty()) {
+        // A separator at the end is nothing more; one in between, or two, stand where a member is missing.
+        let text = text.trim();
+        let text = text.strip_suffix([',', ';']).unwrap_or(text);
+        for part in text.split([',', ';']).map(str::trim).filter(|_| !text.is_empty()) {
             let member = parse_member(part)?;
             if let Some(other) = members.iter().find(|m| m.id == member.id || m.address == member.address) {
                 let (id, address) = (other.id, &other.address);
@@ -67,6 +70,10 @@ mod tests {
             ("1=a", "no port"),
             ("1=a:1,1=b:2", "same id"),
             ("1=a:1,2=a:1", "same id or address"),
+            ("1=a:1,,2=b:2", "'' is not ID="),
+            (";1=a:1", "'' is not ID="),
+            ("1=a:1,2=b:2,;", "'' is not ID="),
+            (",", "no member"),
         ] {
             let error = text.parse::<Members>().unwrap_err();
             assert!(error.contains(why), "{text}: {error}");

@@ -3,6 +3,7 @@
 //! Three kinds. *Node* settings hold for this process. *Replicated* ones are the cluster's: the file counts only when
 //! the cluster is born. Java's keys *without effect* are accepted, and named in one warning.
 
+mod elsewhere;
 mod file;
 mod limits;
 mod members;
@@ -23,6 +24,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use storage::Command;
 use storage::command::{Change, Name, Origin, UpdateSettings};
+use storage::log::LogOptions;
 use storage::settings::{SettingKind, Settings};
 use tokio::net::TcpListener;
 
@@ -71,6 +73,12 @@ pub struct Config {
     pub members: Vec<Member>,
     /// Heartbeats and elections.
     pub timing: Timing,
+    /// Snapshots and purges.
+    pub snapshots: SnapshotPolicy,
+    /// Most commands in a log entry.
+    pub batch_commands_max: usize,
+    /// Recent log entries kept in memory, bytes.
+    pub recent_log_bytes: usize,
     /// `peerSecretFile`; empty: none.
     pub secret_file: String,
     /// Shared secret of the peers, read from there.
@@ -83,6 +91,8 @@ pub struct Config {
     pub liveness: LivenessOptions,
     /// `configBlackList` of the file.
     pub black_list: String,
+    /// Java's keys of this node in the file that mean nothing here, with their text: code 319 shows them.
+    pub only_shown: Vec<(String, String)>,
     /// Replicated properties of the file: they count at the cluster's birth.
     pub replicated: Vec<(Name, Name)>,
     /// To be logged at the start.
@@ -120,12 +130,16 @@ impl Config {
             http_listen: given.http_listen.or(http).unwrap_or_else(|| beside(listen, HTTP_PORT_DISTANCE)),
             members,
             timing: Timing::default(),
+            snapshots: SnapshotPolicy::default(),
+            batch_commands_max: raft::Options::BATCH_COMMANDS_MAX,
+            recent_log_bytes: LogOptions::default().cache_bytes,
             secret_file: String::new(),
             secret: Vec::new(),
             server: ServerOptions::default(),
             service: ServiceOptions::new(node_id),
             liveness: LivenessOptions::new(node_id),
             black_list: file.take("configBlackList").unwrap_or_default(),
+            only_shown: Vec::new(),
             replicated: Vec::new(),
             warnings: Vec::new(),
         };
@@ -140,16 +154,20 @@ impl Config {
         let (mut without_effect, mut unknown) = (Vec::new(), Vec::new());
         let keys: Vec<String> = file.rest().map(str::to_owned).collect();
         for key in keys {
+            let text = file.take(&key).unwrap_or_default();
             let kind = Settings::kind(&key);
             if matches!(kind, SettingKind::Replicated | SettingKind::WithoutEffect) {
-                let text = file.take(&key).unwrap_or_default();
-                self.replicated.push((Name::from(key.as_str()), Name::from(text)));
+                self.replicated.push((Name::from(key.as_str()), Name::from(text.as_str())));
             }
             match kind {
-                SettingKind::Unknown => unknown.push(key),
-                // Those with an effect were taken before: what is left are Java's paths.
-                SettingKind::WithoutEffect | SettingKind::Node => without_effect.push(key),
                 SettingKind::Replicated => {}
+                SettingKind::WithoutEffect => without_effect.push(key),
+                SettingKind::Unknown if !elsewhere::is_known(&key) => unknown.push(key),
+                // Of a node's, those with an effect were taken before: what is left are Java's paths.
+                SettingKind::Node | SettingKind::Unknown => {
+                    self.only_shown.push((key.clone(), text));
+                    without_effect.push(key);
+                }
             }
         }
         if !without_effect.is_empty() {
@@ -175,6 +193,9 @@ impl Config {
         if let Some(http) = &listeners.http {
             settings.show(HTTP_PORT_KEY, &port(http)?.to_string());
         }
+        for (key, text) in &self.only_shown {
+            settings.show(key, text);
+        }
         for (key, text) in
             self.replicated.iter().filter(|(key, _)| Settings::kind(key) == SettingKind::Replicated)
         {
@@ -193,7 +214,9 @@ impl Config {
             members: self.members,
             secret: self.secret,
             timing: self.timing,
-            snapshots: SnapshotPolicy::default(),
+            snapshots: self.snapshots,
+            batch_commands_max: self.batch_commands_max,
+            recent_log_bytes: self.recent_log_bytes,
             birth,
             settings,
             service: self.service,

@@ -45,6 +45,20 @@ fn javas_keys_are_sorted_into_their_kinds() {
     assert!(config.warnings[1].contains("noSuchKey"), "{:?}", config.warnings);
 }
 
+/// A file that Java's nameserver runs with: whoever moves must not be told that its keys are wrong.
+#[test]
+fn javas_keys_of_its_paths_its_clients_and_its_controller_are_taken_without_effect() {
+    let text = "kvConfigPath=/d/kv.json\nclientWorkerThreads=4\nuseTLS=false\ncontrollerDLegerGroup=g\n";
+    let config = config(Given::default(), text).unwrap();
+    assert!(config.replicated.is_empty(), "{:?}", config.replicated);
+    let keys = "clientWorkerThreads, controllerDLegerGroup, kvConfigPath, useTLS";
+    assert_eq!(config.warnings, [format!("settings without effect here: {keys}")]);
+    let shown: Vec<String> = config.only_shown.iter().map(|(key, text)| format!("{key}={text}\n")).collect();
+    let mut given: Vec<&str> = text.split_inclusive('\n').collect();
+    given.sort_unstable();
+    assert_eq!(shown, given);
+}
+
 #[test]
 fn what_does_not_fit_is_refused_and_named() {
     for (text, why) in [
@@ -83,7 +97,9 @@ fn what_is_shown_is_read_again_as_it_is() {
          requestsInFlightMax=1\nrequestsInFlightPerConnectionMax=1\nrequestsInFlightBytesMax=2000000\n\
          frameBytesMax=100000\nwriteBufferBytesMax=100000\nbrokerKeepAliveIdleSeconds=1\n\
          brokerKeepAliveIntervalSeconds=1\nbrokerTcpUserTimeoutMillis=1\nrouteCacheBytesMax=1\n\
-         recoveryWaitSeconds=1\nstalenessMaxMillis=1\nmassEvictionGuard=false\nmassEvictionSharePercent=1\n\
+         writeStallMillis=1\nregistrationBytesMax=2000000\nregistrationTopicsMax=1\nsessionPairsMax=1\n\
+         snapshotLogBytes=2000000\nsnapshotEntries=1\nsnapshotAgeSeconds=1\nlogBytesMax=2000000\n\
+         recentLogBytesMax=1\nbatchCommandsMax=1\nrecoveryWaitSeconds=1\nstalenessMaxMillis=1\nmassEvictionGuard=false\nmassEvictionSharePercent=1\n\
          heartbeatIntervalMillis=11\nelectionTimeoutMinMillis=31\nelectionTimeoutMaxMillis=61\n",
         path.display()
     );

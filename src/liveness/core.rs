@@ -5,6 +5,7 @@ use super::by_broker::Keyed;
 use super::clock::{Running, RunningClock};
 use super::confirmations::{Confirmations, final_word};
 use super::guard::Guard;
+use super::inheritance::Inheritance;
 use super::ledger::Ledger;
 use super::marks::Marks;
 use super::removals::Removals;
@@ -12,10 +13,7 @@ use super::report::{Change, Word};
 use super::sessions::{LeaderWord, Sessions};
 use super::stream::Stream;
 use super::views::{Effect, Views};
-use super::{
-    BrokerStatus, ClosedBy, Counters, Heard, Known, LivenessOptions, LivenessStatus, PeerStatus, SessionId,
-    Strength, Totals,
-};
+use super::{ClosedBy, Counters, Heard, Known, LivenessOptions, SessionId, Strength};
 use raft::NodeId;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -86,8 +84,15 @@ pub(super) struct Core {
     pub(super) followed: u64,
     /// The ledger has every broker of the table. Not so while a node that starts applies its log again.
     pub(super) complete: bool,
+    pub(super) inheritance: Inheritance,
     /// A majority of the voters is heard. Without it nothing is decided.
     pub(super) quorum: bool,
+    /// Since when it may have been without.
+    pub(super) without_quorum: Running,
+    /// Who led before the present leader, as far as this node knows.
+    pub(super) former_leader: Option<NodeId>,
+    /// When this node last began to lead.
+    pub(super) leads_since: Running,
     reviewed: Running,
 }
 
@@ -99,7 +104,7 @@ impl Core {
             learner: false,
             process,
             clock: RunningClock::new(now),
-            sessions: Sessions::new(keyed),
+            sessions: Sessions::new(keyed, options.session_pairs_max),
             streams: BTreeMap::new(),
             views: Views::new(options.node_id, process),
             ledger: Ledger::new(keyed),
@@ -114,7 +119,11 @@ impl Core {
             leader: None,
             followed: 0,
             complete: false,
+            inheritance: Inheritance::default(),
             quorum: false,
+            without_quorum: Running::ZERO,
+            former_leader: None,
+            leads_since: Running::ZERO,
             reviewed: Running::ZERO,
         }
     }
@@ -141,6 +150,9 @@ impl Core {
     /// Who leads changed.
     pub(super) fn leadership(&mut self, term: u64, leader: Option<NodeId>) {
         self.newest_term = self.newest_term.max(term);
+        if self.leader != leader {
+            self.former_leader = self.leader.or(self.former_leader);
+        }
         self.leader = leader;
         self.wakes = Wakes { senders: true, decider: true };
     }
@@ -291,13 +303,6 @@ impl Core {
         }
     }
 
-    pub(super) fn look_for_quorum(&mut self, now: Running) {
-        let had = std::mem::replace(&mut self.quorum, self.views.has_quorum());
-        if self.quorum && !had {
-            self.ledger.start_anew(now);
-        }
-    }
-
     fn review(&mut self, now: Running) {
         let Self { guard, ledger, marks, sessions, followed, complete, .. } = self;
         guard.review(now, |since| {
@@ -332,10 +337,12 @@ impl Core {
                     }
                 }
                 Effect::EndedByNode(broker) => self.marks.clear(&broker),
-                Effect::Back(broker) => self.ledger.start_anew_for(&broker, now),
-                Effect::Unsure(broker) => {
-                    self.ledger.start_anew_for(&broker, now);
-                    self.marks.clear(&broker);
+                Effect::Unsure(broker) => self.marks.clear(&broker),
+                Effect::Untold(broker, since) => {
+                    self.ledger.excuse(&broker, since, now);
+                    if self.inheritance.forget() {
+                        self.streams.values_mut().for_each(Stream::begin_again);
+                    }
                 }
                 Effect::Ended(broker, end) => {
                     self.wakes.decider = true;
@@ -357,62 +364,5 @@ impl Core {
         if self.views.strongest(&broker) != Some(Strength::Strong) {
             self.marks.set(broker, newest);
         }
-    }
-
-    /// How long a broker of the table has been silent.
-    pub(super) fn silence(&mut self, now: Instant, broker: &BrokerKey) -> Option<Duration> {
-        let now = self.clock.advance(now);
-        self.ledger.last_heard(broker).map(|heard| now.saturating_sub(heard))
-    }
-
-    pub(super) fn status(&mut self, now: Instant) -> LivenessStatus {
-        let Totals { guard, counters } = self.totals(now);
-        let now = self.clock.advance(now);
-        let mut brokers: Vec<_> = self
-            .ledger
-            .keys()
-            .filter_map(|key| {
-                let (entry, heard) = (self.ledger.get(key)?, self.ledger.last_heard(key)?);
-                Some(BrokerStatus {
-                    key: key.clone(),
-                    broker: entry.broker.clone(),
-                    silence: now.saturating_sub(heard),
-                    timeout: entry.timeout,
-                    sessions: self.views.sessions_of(key),
-                    disconnected: self.marks.has(key),
-                    held: self.is_held(now, key),
-                })
-            })
-            .collect();
-        brokers.sort_unstable_by(|a: &BrokerStatus, b| a.key.cmp(&b.key));
-        let peers = self.views.peers().map(|(node, reachable, spoke, sessions)| PeerStatus {
-            node,
-            reachable,
-            since_spoke: spoke.map(|spoke| now.saturating_sub(spoke)),
-            sessions,
-        });
-        LivenessStatus { brokers, peers: peers.collect(), guard, counters }
-    }
-
-    /// Guard and counters. Looks at the brokers only while the guard holds some.
-    pub(super) fn totals(&mut self, now: Instant) -> Totals {
-        let now = self.clock.advance(now);
-        let held = match self.guard.since() {
-            Some(_) => self.ledger.keys().filter(|key| self.is_held(now, key)).count(),
-            None => 0,
-        };
-        let counters = Counters {
-            pauses: self.clock.pauses(),
-            sessions_refused: self.sessions.refused(),
-            ..self.counters
-        };
-        Totals { guard: self.guard.status(now, held), counters }
-    }
-
-    /// Whether a broker would be removed, and the guard keeps it.
-    fn is_held(&self, now: Running, key: &BrokerKey) -> bool {
-        let (Some(spoke), Some(entry)) = (self.ledger.spoke(key), self.ledger.get(key)) else { return false };
-        let silent = || self.ledger.last_heard(key).is_some_and(|heard| heard + entry.timeout <= now);
-        !self.guard.counts(spoke) && (self.marks.has(key) || silent())
     }
 }

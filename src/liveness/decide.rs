@@ -43,7 +43,9 @@ impl Core {
     pub(super) fn decide(&mut self, now: Instant, leader: &Leader<'_>) -> Decision {
         let now = self.clock.advance(now);
         if self.removals.begin_term(leader.term) {
-            self.begin_to_lead(now);
+            // A new leader asks anew.
+            self.marks.forget_rounds();
+            self.leads_since = now;
         }
         if !self.quorum {
             return Decision::default();
@@ -82,15 +84,6 @@ impl Core {
         brokers.into_iter().filter(counts).count()
     }
 
-    /// A new leader asks anew. While another one led, it may have heard brokers through nodes that this one is cut
-    /// off from: those that nobody else has told of since then get their full time.
-    fn begin_to_lead(&mut self, now: Running) {
-        self.marks.forget_rounds();
-        for (broker, since) in self.views.cut_off() {
-            self.ledger.start_anew_unless_heard(broker, since, now);
-        }
-    }
-
     /// How a proposal of [`Core::decide`] ended.
     pub(super) fn proposed(&mut self, now: Instant, batch: u64, end: ProposalEnd) {
         let now = self.clock.advance(now);
@@ -116,14 +109,32 @@ impl Core {
 
     /// Brokers silent for longer than their timeout, as of the registration that the ledger follows.
     fn expired(&mut self, now: Running, leader: &Leader<'_>) -> Vec<(BrokerKey, Position)> {
-        let expired = self.ledger.expired(now).into_iter();
-        let current = expired.filter_map(|key| {
-            let at = self.ledger.get(&key)?.incarnation;
-            let wanted =
-                (leader.incarnation)(&key) == Some(at) && !self.removals.contains(leader.term, &key, at);
-            wanted.then_some((key, at))
-        });
-        current.collect()
+        let mut expired = Vec::new();
+        for key in self.ledger.expired(now) {
+            let Some((at, timeout)) = self.ledger.get(&key).map(|entry| (entry.incarnation, entry.timeout))
+            else {
+                continue;
+            };
+            if let Some(from) = self.cut_off_from(&key).filter(|from| now < *from + timeout) {
+                self.ledger.postpone(&key, from + timeout);
+                continue;
+            }
+            if (leader.incarnation)(&key) == Some(at) && !self.removals.contains(leader.term, &key, at) {
+                expired.push((key, at));
+            }
+        }
+        expired
+    }
+
+    /// When the silence of a broker begins that may be heard by a node which is cut off: then. While another node led, that
+    /// one may have heard it through there for longer; but not when it is the former leader itself that is cut off, nor
+    /// when the broker has been heard elsewhere since.
+    fn cut_off_from(&self, key: &BrokerKey) -> Option<Running> {
+        let heard = self.ledger.last_heard(key)?;
+        let begins = |(node, lost): (NodeId, Running)| {
+            if Some(node) == self.former_leader || heard > lost { lost } else { lost.max(self.leads_since) }
+        };
+        self.views.cut_off_from(key).map(begins).max()
     }
 
     /// Marked brokers without a session anywhere reachable whose question is answered, and the question to ask for
@@ -135,7 +146,7 @@ impl Core {
     ) -> (BTreeMap<BrokerKey, Position>, Option<Ask>) {
         let mut gone = BTreeMap::new();
         let mut ask = None;
-        let Self { marks, views, removals, asks, process, .. } = self;
+        let Self { marks, views, removals, asks, process, guard, ledger, .. } = self;
         marks.retain(|key, mark| {
             match (leader.incarnation)(key) {
                 // Gone, or the table here is not yet as far as where the session ended.
@@ -146,6 +157,10 @@ impl Core {
             }
             if views.strongest(key).is_some() {
                 mark.round = None;
+                return true;
+            }
+            // Those that the guard keeps go by their time, whatever the others say.
+            if ledger.spoke(key).is_some_and(|spoke| !guard.counts(spoke)) {
                 return true;
             }
             let round = question(mark, now, *process, asks, &mut ask);

@@ -2,7 +2,7 @@
 
 use super::clock::Running;
 use super::core::{Core, Leader};
-use super::report::{Answer, Ask, Report, Words};
+use super::report::{Answer, Ask, Content, Full, Report, Words};
 use super::sessions::LeaderWord;
 use raft::NodeId;
 use tokio::time::Instant;
@@ -13,17 +13,22 @@ impl Core {
         let now = self.clock.advance(now);
         let stream = self.streams.get_mut(&to)?;
         let full_due = stream.full_due();
-        let report =
-            stream.poll(now, self.process, self.confirmations.ticket(), || self.sessions.full(now))?;
+        let asks_silences = self.inheritance.is_open();
+        let full = || Full { asks_silences, ..self.sessions.full(now) };
+        let report = stream.poll(now, self.process, self.confirmations.ticket(), full)?;
         self.counters.reports_sent += 1;
         self.counters.full_reports_sent += u64::from(full_due);
         Some(report)
     }
 
     /// A report's answer. What the leader said of brokers is kept, and told to those who wait for it.
-    pub(super) fn answered(&mut self, from: NodeId, answer: Answer) {
+    pub(super) fn answered(&mut self, now: Instant, from: NodeId, answer: Answer) {
+        let now = self.clock.advance(now);
         let Some(stream) = self.streams.get_mut(&from) else { return };
-        let Some(sent) = stream.answered(answer.accepted) else { return };
+        let Some(sent) = stream.answered(now, answer.accepted) else { return };
+        if let Some(silences) = answer.silences {
+            self.silences(now, from, silences);
+        }
         if let Some(Words { term, applied, words }) = answer.leader
             && term >= self.newest_term
         {
@@ -68,10 +73,11 @@ impl Core {
         self.counters.reports_received += 1;
         let mut effects = Vec::new();
         let answers = report.answering.is_some();
+        let asked = matches!(&report.content, Content::Full(full) if full.asks_silences);
         let heard = std::mem::take(&mut report.heard);
         if from == self.node_id || !self.views.report(now, from, report, &mut effects) {
             self.counters.report_gaps += 1;
-            return Answer { accepted: false, leader: None };
+            return Answer { accepted: false, leader: None, silences: None };
         }
         self.take(now, effects);
         heard.iter().for_each(|broker| self.ledger.heard(broker, now));
@@ -82,7 +88,8 @@ impl Core {
             applied: leader.applied,
             words: heard.iter().map(|broker| self.leader_word(leader, broker).word).collect(),
         });
-        Answer { accepted: true, leader: words }
+        let silences = asked.then(|| self.tell_silences(now));
+        Answer { accepted: true, leader: words, silences }
     }
 
     /// A leader asks: the next report to it is younger than the question, and goes at once.

@@ -25,7 +25,7 @@ pub(super) struct Entry {
     pub(super) incarnation: Position,
     /// Incarnation of the newest strong session that the peer ended, anywhere.
     pub(super) ended: Option<Position>,
-    /// When it was last heard, or its clock started anew.
+    /// When it was last heard, moved on by the time of which nobody can tell whether it was.
     heard: Running,
     /// When it last lived for certain: its registration was made, or it was heard [`LATE_WORDS`] later. `None`: not since
     /// this process began.
@@ -40,6 +40,11 @@ impl Entry {
         self.heard = self.heard.max(at);
         self.look_at > self.heard + self.timeout
     }
+
+    /// Leaves the time between out of its silence.
+    fn excuse(&mut self, since: Running, until: Running) {
+        self.heard += until.saturating_sub(since.max(self.heard));
+    }
 }
 
 /// The ledger of last-heard.
@@ -50,8 +55,6 @@ impl Entry {
 pub(super) struct Ledger {
     brokers: BrokerMap<Entry>,
     index: BTreeSet<(Running, BrokerKey)>,
-    /// Nothing before this moment counts as silence.
-    floor: Running,
 }
 
 impl Ledger {
@@ -103,11 +106,25 @@ impl Ledger {
         }
     }
 
-    /// The clock of a broker that was not heard since starts anew.
-    pub(super) fn start_anew_unless_heard(&mut self, key: &BrokerKey, since: Running, now: Running) {
-        if self.brokers.get(key).is_some_and(|entry| entry.heard <= since) {
-            self.start_anew_for(key, now);
+    /// From that moment until now is no silence of the broker: it may have been heard without this node's knowing.
+    pub(super) fn excuse(&mut self, key: &BrokerKey, since: Running, now: Running) {
+        if let Some(entry) = self.brokers.get_mut(key) {
+            entry.excuse(since, now);
         }
+    }
+
+    /// The same for all brokers.
+    pub(super) fn excuse_all(&mut self, since: Running, now: Running) {
+        self.brokers.values_mut().for_each(|entry| entry.excuse(since, now));
+    }
+
+    /// Takes over from other nodes when a broker was last heard, instead of this process's beginning.
+    pub(super) fn inherit(&mut self, key: &BrokerKey, heard: Running, now: Running) {
+        let Some(entry) = self.brokers.get_mut(key) else { return };
+        // What this process heard by itself stands.
+        let here = entry.spoke.map_or(Running::ZERO, |spoke| (spoke + LATE_WORDS).min(now));
+        entry.heard = entry.heard.min(heard.max(here));
+        self.pull_in(key);
     }
 
     /// Moves a broker's place in the index forward when it could otherwise expire unseen.
@@ -129,11 +146,6 @@ impl Ledger {
         self.index.insert((until, key.clone()));
     }
 
-    /// All clocks start anew: what happened before cannot be known.
-    pub(super) fn start_anew(&mut self, now: Running) {
-        self.floor = self.floor.max(now);
-    }
-
     /// The brokers that have been silent for too long.
     pub(super) fn expired(&mut self, now: Running) -> Vec<BrokerKey> {
         let mut expired = Vec::new();
@@ -153,12 +165,12 @@ impl Ledger {
 
     /// When a broker expires.
     pub(super) fn due(&self, key: &BrokerKey) -> Option<Running> {
-        self.brokers.get(key).map(|entry| entry.heard.max(self.floor) + entry.timeout)
+        self.brokers.get(key).map(|entry| entry.heard + entry.timeout)
     }
 
-    /// When a broker was last heard, or its clock started anew.
+    /// When a broker was last heard, moved on by the time of which nobody can tell.
     pub(super) fn last_heard(&self, key: &BrokerKey) -> Option<Running> {
-        self.brokers.get(key).map(|entry| entry.heard.max(self.floor))
+        self.brokers.get(key).map(|entry| entry.heard)
     }
 
     /// When a broker last lived for certain; long ago when it was not heard since this process began.
@@ -244,12 +256,34 @@ mod tests {
     }
 
     #[test]
-    fn clocks_that_start_anew_run_their_full_time() {
+    fn time_that_nobody_can_tell_of_is_no_silence() {
         let mut ledger = Ledger::default();
         ledger.follow(secs(0), &key(1), Some(&live(10_000, 1)), true);
-        ledger.start_anew(secs(50));
+        ledger.follow(secs(0), &key(2), Some(&live(10_000, 1)), true);
+        ledger.heard(&key(2), secs(5));
+        ledger.excuse_all(secs(4), secs(7));
+        assert_eq!((ledger.due(&key(1)), ledger.due(&key(2))), (Some(secs(13)), Some(secs(17))));
+        ledger.excuse(&key(1), secs(8), secs(9));
+        assert!(ledger.expired(secs(13)).is_empty());
+        assert_eq!(ledger.expired(secs(14)), [key(1)]);
+        ledger.excuse_all(secs(0), secs(50));
         assert!(ledger.expired(secs(59)).is_empty());
-        assert_eq!(ledger.expired(secs(60)), [key(1)]);
+        assert_eq!(ledger.expired(secs(60)), [key(1), key(2)]);
+    }
+
+    #[test]
+    fn what_others_know_replaces_the_beginning_but_not_what_was_heard_since() {
+        let mut ledger = Ledger::default();
+        for n in 1..=3 {
+            ledger.follow(secs(50), &key(n), Some(&live(10_000, 1)), false);
+        }
+        ledger.heard(&key(2), secs(52));
+        ledger.inherit(&key(1), secs(44), secs(55));
+        ledger.inherit(&key(2), secs(44), secs(55));
+        ledger.inherit(&key(3), secs(54), secs(55));
+        let heard = [1, 2, 3].map(|n| ledger.last_heard(&key(n)).unwrap());
+        assert_eq!(heard, [secs(44), secs(52), secs(50)], "never later than this process's own clock");
+        assert_eq!(ledger.expired(secs(54)), [key(1)]);
     }
 
     #[test]
@@ -258,7 +292,7 @@ mod tests {
         ledger.follow(secs(5), &key(1), Some(&live(10_000, 1)), false);
         ledger.follow(secs(5), &key(2), Some(&live(10_000, 1)), true);
         ledger.start_anew_for(&key(1), secs(6));
-        ledger.start_anew(secs(7));
+        ledger.excuse_all(secs(0), secs(7));
         assert_eq!((ledger.spoke(&key(1)), ledger.spoke(&key(2))), (Some(secs(0)), Some(secs(5))));
         assert_eq!(ledger.last_heard(&key(1)), Some(secs(7)));
         ledger.heard(&key(1), secs(8));

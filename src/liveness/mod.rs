@@ -8,13 +8,16 @@ mod core;
 mod decide;
 mod exchange;
 mod guard;
+mod inheritance;
 mod ledger;
 mod marks;
 mod notices;
+mod quorum;
 mod removals;
 mod report;
 mod sessions;
 mod shell;
+mod shown;
 mod status;
 mod stream;
 mod tasks;
@@ -94,6 +97,9 @@ pub struct LivenessOptions {
     pub guard_window: Duration,
     /// How long a broker is kept at most after its own timeout has passed.
     pub guard_hold: Duration,
+    /// How many (connection, broker) pairs this node follows. Brokers beyond are heard, but their sessions are not
+    /// followed, so that they leave by their timeout only.
+    pub session_pairs_max: usize,
 }
 
 impl LivenessOptions {
@@ -106,6 +112,7 @@ impl LivenessOptions {
             guard_share_percent: 60,
             guard_window: Duration::from_secs(10),
             guard_hold: Duration::from_secs(600),
+            session_pairs_max: 65_536,
         }
     }
 }

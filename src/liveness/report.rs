@@ -75,6 +75,8 @@ pub(super) struct Full {
     pub(super) sessions: Vec<(BrokerKey, Strength, u64)>,
     /// Ends by the peer that may still matter.
     pub(super) ended: Vec<(BrokerKey, End)>,
+    /// The sender's process has just begun: the answer is to tell the silences of all brokers.
+    pub(super) asks_silences: bool,
 }
 
 /// One change of a broker's sessions at a node.
@@ -115,6 +117,17 @@ pub(super) struct Answer {
     pub(super) accepted: bool,
     /// The leader's words; `None` from a node that cannot give any now.
     pub(super) leader: Option<Words>,
+    /// When the report asked.
+    pub(super) silences: Option<Silences>,
+}
+
+/// How long brokers have been silent everywhere, as one process counts it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Silences {
+    /// The answering process.
+    pub(super) process: u64,
+    /// Milliseconds for each broker of its table.
+    pub(super) brokers: Vec<(BrokerKey, u64)>,
 }
 
 /// The words of a leader.
@@ -187,6 +200,7 @@ mod tests {
         let full = Full {
             sessions: vec![(broker.clone(), Strength::Strong, 250)],
             ended: vec![(broker.clone(), end)],
+            asks_silences: true,
         };
         let cases = [
             (
@@ -195,7 +209,7 @@ mod tests {
             ),
             (
                 report(Content::Full(full)),
-                "010007020109040101016303613a3101fa01016303613a310301fb2c010101016303613a31",
+                "010007020109040101016303613a3101fa01016303613a310301fb2c01010101016303613a31",
             ),
             (Message::Ask(Ask { process: 9, number: 4 }), "01010904"),
             (Message::Protecting(250), "0102fa"),
@@ -210,8 +224,9 @@ mod tests {
             applied: 6,
             words: vec![Word::Known(Position { index: 1, number: 0 }), Word::Unknown, Word::Removing],
         };
-        let reply = Reply::Report(Answer { accepted: true, leader: Some(words) });
-        assert_eq!(hex(&reply.encode()), "010001010506030001000102");
+        let silences = Silences { process: 8, brokers: vec![(broker, 250)] };
+        let reply = Reply::Report(Answer { accepted: true, leader: Some(words), silences: Some(silences) });
+        assert_eq!(hex(&reply.encode()), "010001010506030001000102010801016303613a31fa");
         assert_eq!(Reply::decode(&reply.encode()).unwrap(), reply);
     }
 

@@ -9,9 +9,10 @@ use std::time::Duration;
 use storage::Position;
 use storage::route_info::BrokerKey;
 
-/// How many (connection, broker) pairs a node follows. Brokers beyond are heard, but their sessions are not followed,
-/// so that they leave by their timeout only.
-pub(super) const SESSION_PAIRS_MAX: usize = 65_536;
+/// How many brokers may speak over one connection; further ones count as those beyond `session_pairs_max`.
+pub(super) const BROKERS_PER_CONNECTION_MAX: usize = 1_024;
+/// Names of all brokers on connections, and of those that ended theirs, bytes each: what a full report can carry.
+const NAMES_BYTES_MAX: usize = 8 << 20;
 
 /// How long an end is kept at least for full reports: a report that was lost is replaced well within it.
 const ENDS_KEPT_FOR: Duration = Duration::from_secs(10);
@@ -24,7 +25,10 @@ pub(super) struct Sessions {
     /// The last end by the peer of brokers that have opened no session here since.
     ended: BTreeMap<BrokerKey, (End, Running)>,
     ends: u64,
+    ended_bytes: usize,
     pairs: usize,
+    pairs_bytes: usize,
+    pairs_max: usize,
     refused: u64,
 }
 
@@ -37,6 +41,8 @@ struct Here {
     /// The newest registration that was accepted here while sessions were open. A close is told with this one, not
     /// with the table's: a node that learns late of a close must not take it for the end of a successor.
     stands_for: Option<Position>,
+    /// It also speaks over a connection that is not followed: that the others end does not mean that it is gone.
+    unfollowed: bool,
     heard: Running,
     word: Option<LeaderWord>,
 }
@@ -51,7 +57,7 @@ pub(super) struct LeaderWord {
 
 impl Here {
     fn new(heard: Running, stands_for: Option<Position>) -> Self {
-        Self { strong: 0, weak: 0, over: BTreeMap::new(), stands_for, heard, word: None }
+        Self { strong: 0, weak: 0, over: BTreeMap::new(), stands_for, unfollowed: false, heard, word: None }
     }
 
     fn strength(&self) -> Option<Strength> {
@@ -72,8 +78,8 @@ impl Here {
 
 impl Sessions {
     /// None yet.
-    pub(super) fn new(keyed: Keyed) -> Self {
-        Self { brokers: BrokerMap::with_hasher(keyed), ..Self::default() }
+    pub(super) fn new(keyed: Keyed, pairs_max: usize) -> Self {
+        Self { brokers: BrokerMap::with_hasher(keyed), pairs_max, ..Self::default() }
     }
 
     /// A broker was heard on a connection; after a REGISTER, `incarnation` is what this node's table has. Gives the change when a session opened or became strong.
@@ -89,14 +95,12 @@ impl Sessions {
             Heard::Register => Strength::Strong,
             Heard::Heartbeat => Strength::Weak,
         };
+        let full = self.is_full(session, broker);
         let here = self.brokers.get_mut(broker);
         let had = here.as_ref().and_then(|here| here.over.get(&session)).copied();
-        if had.is_none() && self.pairs >= SESSION_PAIRS_MAX {
-            self.refused += 1;
-            return None;
-        }
         if let Some(here) = here {
             here.heard = at;
+            here.unfollowed |= had.is_none() && full;
             here.stands_for = here.stands_for.max(incarnation);
             if what == Heard::Register {
                 here.word = None;
@@ -105,17 +109,33 @@ impl Sessions {
         if had >= Some(wanted) {
             return None;
         }
+        if had.is_none() && full {
+            self.refused += 1;
+            return None;
+        }
         let here = self.brokers.entry(broker.clone()).or_insert_with(|| Here::new(at, incarnation));
         here.over.insert(session, wanted);
         match had {
             Some(had) => *here.count(had) -= 1,
-            None => self.pairs += 1,
+            None => {
+                self.pairs += 1;
+                self.pairs_bytes += bytes(broker);
+            }
         }
         *here.count(wanted) += 1;
         let strength = here.strength();
         self.connections.entry(session).or_default().insert(broker.clone());
-        self.ended.remove(broker);
+        if self.ended.remove(broker).is_some() {
+            self.ended_bytes -= bytes(broker);
+        }
         Some(Change { broker: broker.clone(), strength, cause: Cause::Opened })
+    }
+
+    /// Whether no further broker is followed, over this connection or at all.
+    fn is_full(&self, session: SessionId, broker: &BrokerKey) -> bool {
+        self.pairs >= self.pairs_max
+            || self.pairs_bytes + bytes(broker) > NAMES_BYTES_MAX
+            || self.connections.get(&session).is_some_and(|all| all.len() >= BROKERS_PER_CONNECTION_MAX)
     }
 
     /// A connection is over. Gives the changes, one for each broker that spoke over it and whose end matters.
@@ -123,11 +143,13 @@ impl Sessions {
         let mut changes = Vec::new();
         for broker in self.connections.remove(&session).unwrap_or_default() {
             self.pairs -= 1;
+            self.pairs_bytes -= bytes(&broker);
             let Some(here) = self.brokers.get_mut(&broker) else { continue };
             let Some(strength) = here.over.remove(&session) else { continue };
             *here.count(strength) -= 1;
             let (left, last_strong) = (here.strength(), strength == Strength::Strong && here.strong == 0);
             let stood_for = here.stands_for.filter(|_| last_strong);
+            let by = if here.unfollowed { ClosedBy::Us } else { by };
             if left.is_none() {
                 self.brokers.remove(&broker);
             }
@@ -146,7 +168,12 @@ impl Sessions {
         let end = End { number: self.ends, last_strong };
         let said = self.ended.get(broker).and_then(|(kept, _)| kept.last_strong);
         let kept = End { number: self.ends, last_strong: last_strong.max(said) };
-        self.ended.insert(broker.clone(), (kept, at));
+        // Beyond that it is told as a change only, and when that is lost, the broker leaves by its timeout.
+        if self.ended_bytes + bytes(broker) <= NAMES_BYTES_MAX
+            && self.ended.insert(broker.clone(), (kept, at)).is_none()
+        {
+            self.ended_bytes += bytes(broker);
+        }
         end
     }
 
@@ -159,12 +186,13 @@ impl Sessions {
             Some((broker.clone(), here.strength()?, u64::try_from(age).unwrap_or(u64::MAX)))
         });
         let ended = self.ended.iter().map(|(broker, (end, _))| (broker.clone(), *end));
-        Full { sessions: sessions.collect(), ended: ended.collect() }
+        Full { sessions: sessions.collect(), ended: ended.collect(), asks_silences: false }
     }
 
     /// Forgets older ends that no longer matter: those that `keep` does not want.
     pub(super) fn retain_ends(&mut self, now: Running, keep: impl Fn(&BrokerKey) -> bool) {
         self.ended.retain(|broker, (_, at)| now < *at + ENDS_KEPT_FOR || keep(broker));
+        self.ended_bytes = self.ended.keys().map(bytes).sum();
     }
 
     /// The connections that a broker speaks over.
@@ -184,8 +212,66 @@ impl Sessions {
         self.brokers.get(broker)?.word
     }
 
-    /// Sessions that were not followed.
+    /// Words of brokers whose sessions were not followed.
     pub(super) fn refused(&self) -> u64 {
         self.refused
+    }
+}
+
+fn bytes(broker: &BrokerKey) -> usize {
+    broker.cluster.len() + broker.address.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: Running = Duration::from_secs(1);
+
+    fn key(n: usize) -> BrokerKey {
+        BrokerKey { cluster: "c".into(), address: format!("{n}").into() }
+    }
+
+    fn hear(sessions: &mut Sessions, session: u64, broker: &BrokerKey) -> Option<Change> {
+        sessions.heard(AT, SessionId(session), broker, Heard::Register, None)
+    }
+
+    /// Where not all of a broker's connections are followed, the end of those that are says nothing.
+    #[test]
+    fn a_broker_with_a_connection_that_is_not_followed_is_not_disconnected() {
+        let mut sessions = Sessions::new(Keyed::default(), 2);
+        assert!(hear(&mut sessions, 1, &key(1)).is_some() && hear(&mut sessions, 2, &key(2)).is_some());
+        assert!(hear(&mut sessions, 3, &key(1)).is_none() && hear(&mut sessions, 3, &key(3)).is_none());
+        assert_eq!(sessions.refused(), 2);
+        let causes = |changes: Vec<Change>| changes.into_iter().map(|c| c.cause).collect::<Vec<_>>();
+        assert_eq!(causes(sessions.closed(AT, SessionId(1), ClosedBy::Peer)), [Cause::EndedByUs]);
+        let ended = causes(sessions.closed(AT, SessionId(2), ClosedBy::Peer));
+        assert!(matches!(ended[..], [Cause::EndedByPeer(_)]));
+        assert!(hear(&mut sessions, 3, &key(1)).is_some(), "there is room again");
+    }
+
+    #[test]
+    fn one_connection_cannot_take_all_places() {
+        let mut sessions = Sessions::new(Keyed::default(), 10 * BROKERS_PER_CONNECTION_MAX);
+        let followed =
+            (0..2 * BROKERS_PER_CONNECTION_MAX).filter(|n| hear(&mut sessions, 1, &key(*n)).is_some());
+        assert_eq!(followed.count(), BROKERS_PER_CONNECTION_MAX);
+        assert!(hear(&mut sessions, 2, &key(0)).is_some());
+        assert_eq!(sessions.closed(AT, SessionId(1), ClosedBy::Peer).len(), BROKERS_PER_CONNECTION_MAX);
+        assert_eq!((sessions.pairs, sessions.pairs_bytes), (1, bytes(&key(0))));
+    }
+
+    #[test]
+    fn names_fit_a_report() {
+        let mut sessions = Sessions::new(Keyed::default(), usize::MAX);
+        let long = |n| BrokerKey { cluster: "c".repeat(1_000).into(), address: format!("{n}").into() };
+        for n in 0..20_000 {
+            hear(&mut sessions, n / 100, &long(n));
+        }
+        (0..100).for_each(|session| drop(sessions.closed(AT, SessionId(session), ClosedBy::Peer)));
+        let full = sessions.full(AT);
+        let told = full.sessions.iter().map(|(broker, ..)| bytes(broker)).sum::<usize>();
+        assert!(told <= NAMES_BYTES_MAX && !full.ended.is_empty(), "{told}");
+        assert!(full.ended.iter().map(|(broker, _)| bytes(broker)).sum::<usize>() <= NAMES_BYTES_MAX);
     }
 }

@@ -4,6 +4,7 @@ use super::core::{Core, Leader};
 use super::notices::{MinBrokerIdNotice, Notices};
 use super::report::{Message, Reply};
 use super::{Heard, LivenessOptions, SessionId};
+use crate::warn_limit::WarnLimit;
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use raft::{Node, NodeId, PeerMessages};
@@ -31,6 +32,7 @@ pub(super) struct Shell {
     pub(super) stop: CancellationToken,
     expired: mpsc::UnboundedSender<SessionId>,
     outbox: mpsc::Sender<MinBrokerIdNotice>,
+    dropped: WarnLimit,
 }
 
 impl Shell {
@@ -52,6 +54,7 @@ impl Shell {
             stop: CancellationToken::new(),
             expired,
             outbox,
+            dropped: WarnLimit::new(),
         }
     }
 
@@ -124,7 +127,9 @@ impl Shell {
             match self.outbox.try_send(notice) {
                 Ok(()) => self.with(|core, _| core.counters.notices += 1),
                 Err(mpsc::error::TrySendError::Full(notice)) => {
-                    tracing::warn!(broker = %notice.broker, "min-broker-id notice dropped: too many are waiting");
+                    if let Some(held_back) = self.dropped.allow() {
+                        tracing::warn!(broker = %notice.broker, held_back, "min-broker-id notice dropped: too many wait");
+                    }
                 }
                 Err(mpsc::error::TrySendError::Closed(_)) => {}
             }

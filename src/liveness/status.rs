@@ -94,15 +94,15 @@ pub struct Counters {
     pub reports_received: u64,
     /// Reports received that did not follow the one before: a full report was asked for.
     pub report_gaps: u64,
-    /// Removals by expiry that this node decided as leader and saw applied.
+    /// Removals by expiry that this node applied, whoever decided them.
     pub expired: u64,
-    /// Removals by disconnect that this node decided as leader and saw applied.
+    /// Removals by disconnect that this node applied, whoever decided them.
     pub disconnected: u64,
     /// Removal proposals that failed and were decided anew.
     pub removals_retried: u64,
     /// Times that this process did not run for longer than the allowed lateness.
     pub pauses: u64,
-    /// Sessions beyond the limit, which are not followed.
+    /// Words over connections beyond the limits, which are not followed.
     pub sessions_refused: u64,
     /// NOTIFY_MIN_BROKER_ID_CHANGE notices handed out.
     pub notices: u64,

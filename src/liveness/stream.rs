@@ -14,6 +14,8 @@ pub(super) const RETRY_AFTER: Duration = Duration::from_millis(100);
 pub(super) const CHANGES_MAX: usize = 8_192;
 /// Brokers heard in one report; the rest goes into the next, at once.
 pub(super) const HEARD_MAX: usize = 4_096;
+/// Brokers heard that wait for one receiver; more turn into a full report, which says when each with a session was heard.
+pub(super) const HEARD_WAITING_MAX: usize = 65_536;
 
 /// What is waiting for a receiver, and what is on its way. One report is on its way at a time, so that those that
 /// come meanwhile travel together.
@@ -37,6 +39,7 @@ pub(super) struct OnTheWay {
     pub(super) heard: Vec<BrokerKey>,
     /// Confirmations asked for up to this number were in it.
     pub(super) ticket: u64,
+    full: bool,
 }
 
 impl Stream {
@@ -62,7 +65,7 @@ impl Stream {
             return;
         }
         if self.changes.len() >= CHANGES_MAX {
-            self.fall_back();
+            self.begin_again();
             return;
         }
         self.changes.push(change);
@@ -71,6 +74,10 @@ impl Stream {
     /// Adds a broker that was heard. Urgent when a REGISTER waits for the answer.
     pub(super) fn push_heard(&mut self, broker: &BrokerKey, urgent: bool) {
         self.urgent |= urgent;
+        if self.heard.len() >= HEARD_WAITING_MAX && !self.heard.contains(broker) {
+            self.begin_again();
+            self.heard.clear();
+        }
         self.heard.insert(broker.clone());
     }
 
@@ -92,7 +99,8 @@ impl Stream {
             return None;
         }
         self.sequence += 1;
-        let content = if std::mem::take(&mut self.full_due) {
+        let is_full = std::mem::take(&mut self.full_due);
+        let content = if is_full {
             self.changes = Vec::new();
             Content::Full(full())
         } else {
@@ -109,7 +117,7 @@ impl Stream {
         };
         self.urgent = !self.heard.is_empty();
         self.last_sent = Some(now);
-        self.on_the_way = Some(OnTheWay { heard: heard.clone(), ticket });
+        self.on_the_way = Some(OnTheWay { heard: heard.clone(), ticket, full: is_full });
         Some(Report { process, sequence: self.sequence, answering: self.answering, content, heard })
     }
 
@@ -118,12 +126,16 @@ impl Stream {
         self.urgent || now >= last + REPORT_EVERY
     }
 
-    /// The answer came. Gives what was on its way; a refused report is followed by a full one at once.
-    pub(super) fn answered(&mut self, accepted: bool) -> Option<OnTheWay> {
+    /// The answer came. Gives what was on its way; a refused report is followed by a full one at once, and a full one that
+    /// was refused by the next one after a pause.
+    pub(super) fn answered(&mut self, now: Running, accepted: bool) -> Option<OnTheWay> {
         let sent = self.on_the_way.take()?;
         if !accepted {
             self.heard_again(&sent);
-            self.fall_back();
+            self.begin_again();
+            if sent.full {
+                self.not_before = now + RETRY_AFTER;
+            }
         }
         Some(sent)
     }
@@ -133,16 +145,17 @@ impl Stream {
         if let Some(sent) = self.on_the_way.take() {
             self.heard_again(&sent);
         }
-        self.fall_back();
+        self.begin_again();
         self.not_before = now + RETRY_AFTER;
     }
 
     /// Brokers of a report that was not taken are heard again with the next: late, which only lengthens their lives.
     fn heard_again(&mut self, sent: &OnTheWay) {
-        self.heard.extend(sent.heard.iter().cloned());
+        sent.heard.iter().for_each(|broker| self.push_heard(broker, false));
     }
 
-    fn fall_back(&mut self) {
+    /// The next report is a full one, and goes at once.
+    pub(super) fn begin_again(&mut self) {
         self.full_due = true;
         self.urgent = true;
         self.changes = Vec::new();
@@ -180,7 +193,7 @@ mod tests {
         let mut stream = Stream::new(Keyed::default());
         let first = poll(&mut stream, ms(0)).unwrap();
         assert!(matches!(first.content, Content::Full(_)));
-        stream.answered(true);
+        stream.answered(ms(0), true);
         stream
     }
 
@@ -189,7 +202,7 @@ mod tests {
         let mut stream = running();
         assert!(poll(&mut stream, ms(199)).is_none(), "nothing to say");
         assert!(poll(&mut stream, ms(200)).is_some(), "a beat");
-        stream.answered(true);
+        stream.answered(ms(0), true);
 
         stream.push(opened(1), false);
         stream.push_heard(&key(1), false);
@@ -199,7 +212,7 @@ mod tests {
 
         stream.push(opened(2), true);
         assert!(poll(&mut stream, ms(401)).is_none(), "one at a time");
-        stream.answered(true);
+        stream.answered(ms(0), true);
         let report = poll(&mut stream, ms(401)).unwrap();
         assert_eq!((report.sequence, report.content), (4, Content::Changes(vec![opened(2)])));
     }
@@ -215,18 +228,39 @@ mod tests {
         assert!(matches!(report.content, Content::Full(_)));
         assert_eq!(report.heard, [key(1)], "heard again");
 
-        stream.answered(false);
-        let report = poll(&mut stream, ms(101)).unwrap();
+        stream.answered(ms(101), false);
+        assert!(poll(&mut stream, ms(200)).is_none(), "not over and over");
+        let report = poll(&mut stream, ms(201)).unwrap();
         assert!(matches!(report.content, Content::Full(_)));
-        stream.answered(true);
+        stream.answered(ms(0), true);
 
         for n in 0..=CHANGES_MAX {
             stream.push(opened(n), false);
         }
         assert!(stream.full_due());
-        let report = poll(&mut stream, ms(102)).unwrap();
+        let report = poll(&mut stream, ms(202)).unwrap();
         assert!(matches!(report.content, Content::Full(_)));
         assert!(stream.changes.is_empty());
+    }
+
+    #[test]
+    fn a_refused_change_is_followed_by_everything_at_once() {
+        let mut stream = running();
+        stream.push(opened(1), true);
+        poll(&mut stream, ms(1)).unwrap();
+        stream.answered(ms(1), false);
+        assert!(matches!(poll(&mut stream, ms(1)).unwrap().content, Content::Full(_)));
+    }
+
+    /// A receiver that is down must not make this node's memory grow with each name that anybody calls.
+    #[test]
+    fn brokers_heard_that_nobody_takes_are_bounded() {
+        let mut stream = running();
+        for n in 0..3 * HEARD_WAITING_MAX {
+            stream.push_heard(&key(n), false);
+        }
+        assert!(stream.heard.len() <= HEARD_WAITING_MAX && stream.full_due());
+        assert!(stream.heard.contains(&key(3 * HEARD_WAITING_MAX - 1)));
     }
 
     #[test]
@@ -236,7 +270,7 @@ mod tests {
             stream.push_heard(&key(n), false);
         }
         assert_eq!(poll(&mut stream, ms(200)).unwrap().heard.len(), HEARD_MAX);
-        stream.answered(true);
+        stream.answered(ms(0), true);
         assert_eq!(poll(&mut stream, ms(200)).unwrap().heard.len(), 1);
     }
 }

@@ -119,7 +119,12 @@ impl Follower {
             match next {
                 Ok(entry) if entry.replaced => self.follow_all(),
                 Ok(entry) => self.applied(&entry),
-                Err(RecvError::Lagged(_)) => self.follow_all(),
+                Err(RecvError::Lagged(missed)) => {
+                    tracing::warn!(
+                        "{missed} entries were applied unseen: no min-broker-id notices go out for them"
+                    );
+                    self.follow_all();
+                }
                 Err(RecvError::Closed) => return false,
             }
             next = match entries.try_recv() {
@@ -281,7 +286,7 @@ async fn send_reports(shell: Arc<Shell>, node: Node, to: NodeId) {
             Err(error) => Err(error.to_string()),
         };
         match reply.and_then(|bytes| Reply::decode(&bytes).map_err(|error| error.to_string())) {
-            Ok(Reply::Report(answer)) => shell.with(|core, _| core.answered(to, answer)),
+            Ok(Reply::Report(answer)) => shell.with(|core, now| core.answered(now, to, answer)),
             Ok(other) => {
                 tracing::debug!(to, ?other, "liveness report not understood");
                 shell.with(|core, now| core.failed(now, to));

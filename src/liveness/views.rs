@@ -24,10 +24,10 @@ pub(super) enum Effect {
     Ended(BrokerKey, End),
     /// A node ended a session by itself.
     EndedByNode(BrokerKey),
-    /// A node that was cut off is back, and holds a session.
-    Back(BrokerKey),
-    /// A node that held a session is cut off, gone, or back: what happened there meanwhile cannot be known.
+    /// A node that held a session is cut off, gone, or back: what happened there meanwhile is not known.
     Unsure(BrokerKey),
+    /// From this moment until now it may have been heard by a node, and nobody can tell any more.
+    Untold(BrokerKey, Running),
 }
 
 /// A member's stream, as received.
@@ -107,6 +107,12 @@ impl View {
     fn unsure(&self, effects: &mut Vec<Effect>) {
         effects.extend(self.sessions.keys().cloned().map(Effect::Unsure));
     }
+
+    /// What was heard there since its last report is lost.
+    fn untold(&self, effects: &mut Vec<Effect>) {
+        let since = self.spoke.unwrap_or(Running::ZERO);
+        effects.extend(self.sessions.keys().map(|broker| Effect::Untold(broker.clone(), since)));
+    }
 }
 
 /// All members' views, this node's own among them.
@@ -142,6 +148,7 @@ impl Views {
             let stays = view.member || view.reachable || *node == own;
             if !stays {
                 view.unsure(effects);
+                view.untold(effects);
             }
             stays
         });
@@ -177,7 +184,10 @@ impl Views {
         if back || !same_process {
             view.unsure(effects);
         }
+        let since = view.spoke.unwrap_or(Running::ZERO);
+        let held: Vec<_> = if back { view.sessions.keys().cloned().collect() } else { Vec::new() };
         if !same_process {
+            view.untold(effects);
             view.former.extend(view.process.replace(report.process));
             view.former.drain(..view.former.len().saturating_sub(FORMER_PROCESSES));
             view.sessions = HashMap::new();
@@ -189,9 +199,9 @@ impl Views {
             Content::Changes(changes) => changes.into_iter().for_each(|change| view.change(change, effects)),
             Content::Full(full) => view.replace(now, full, effects),
         }
-        if back {
-            effects.extend(view.sessions.keys().cloned().map(Effect::Back));
-        }
+        // Of a session that is still there, the report tells when its broker was heard.
+        let ended = held.into_iter().filter(|broker| same_process && !view.sessions.contains_key(broker));
+        effects.extend(ended.map(|broker| Effect::Untold(broker, since)));
         if let Some(ask) = report.answering.filter(|ask| ask.process == self.process) {
             view.answered = view.answered.max(ask.number);
         }
@@ -210,10 +220,17 @@ impl Views {
         }
     }
 
-    /// Sessions at nodes that are cut off, with since when.
-    pub(super) fn cut_off(&self) -> impl Iterator<Item = (&BrokerKey, Running)> {
-        let cut_off = self.views.values().filter(|view| !view.reachable);
-        cut_off.flat_map(|view| view.sessions.keys().map(|broker| (broker, view.lost)))
+    /// The nodes with a session of the broker that are cut off, with since when.
+    pub(super) fn cut_off_from(&self, broker: &BrokerKey) -> impl Iterator<Item = (NodeId, Running)> {
+        let cut_off =
+            self.views.iter().filter(|(_, view)| !view.reachable && view.sessions.contains_key(broker));
+        cut_off.map(|(node, view)| (*node, view.lost))
+    }
+
+    /// The other voters with the process of each that is reachable.
+    pub(super) fn other_voters(&self) -> impl Iterator<Item = (NodeId, Option<u64>)> {
+        let voters = self.others().filter(|(_, view)| view.member && view.voter);
+        voters.map(|(node, view)| (node, view.process.filter(|_| view.reachable)))
     }
 
     /// Whether a majority of the voters, this node included, spoke within the last second.

@@ -60,6 +60,12 @@ pub fn bad_body(what: &str, why: impl Display) -> String {
     format!("the body is no {what}: {why}")
 }
 
+/// REGISTER_BROKER: no broker has such names.
+#[must_use]
+pub fn names_too_long(bytes_max: usize) -> String {
+    format!("clusterName and brokerAddr have more than {bytes_max} bytes")
+}
+
 fn or_null(text: Option<&str>) -> &str {
     text.unwrap_or("null")
 }

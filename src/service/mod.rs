@@ -1,6 +1,7 @@
 //! Carries requests out: reads the tables, waits for a read barrier, proposes. The only way of a request to Raft.
 
 mod fingerprints;
+mod flapping;
 mod quarrels;
 mod readiness;
 mod reading;
@@ -12,10 +13,12 @@ pub use route_cache::RouteCache;
 
 use crate::handlers::{self, NodeSettings, Plan, ReadContext, answer};
 use crate::liveness::{Heard, Known, Liveness, SessionId};
+use crate::protocol::registration::RegistrationLimits;
 use crate::protocol::{ReadMode, ReadOptions, Reply, Request};
 use crate::server::Counter;
 use crate::wire::RemotingCommand;
 use fingerprints::Fingerprints;
+use flapping::Flapping;
 use quarrels::Quarrels;
 use raft::{Node, ProposeError, Proposed};
 use readiness::Readiness;
@@ -46,6 +49,8 @@ pub struct ServiceOptions {
     pub readiness: ReadinessOptions,
     /// Encoded routes, bytes.
     pub route_cache_bytes: usize,
+    /// How much one registration may be.
+    pub registration: RegistrationLimits,
     /// A write, and a read that has to wait, is answered within this.
     pub request_deadline: Duration,
     /// A registration is answered within this: brokers wait 24 s.
@@ -61,6 +66,7 @@ impl ServiceOptions {
             read_mode: ReadMode::Local,
             readiness: ReadinessOptions::default(),
             route_cache_bytes: 64 << 20,
+            registration: RegistrationLimits::default(),
             request_deadline: Duration::from_millis(2_500),
             registration_deadline: Duration::from_secs(15),
         }
@@ -86,6 +92,14 @@ pub struct RegistrationCounters {
     pub refused: Counter,
     /// Not answered with success since no leader confirmed or committed it in time.
     pub no_leader: Counter,
+}
+
+/// Cluster name and address of a broker, bytes together. A node tells the others whom it hears: names of any length would
+/// let one client fill what it can tell.
+const BROKER_NAMES_BYTES_MAX: usize = 1_024;
+
+fn is_too_long(broker: &BrokerKey) -> bool {
+    broker.cluster.len() + broker.address.len() > BROKER_NAMES_BYTES_MAX
 }
 
 /// How far a request has come.
@@ -137,6 +151,7 @@ pub struct Service {
     /// What came of registrations.
     pub registrations: RegistrationCounters,
     quarrels: Quarrels,
+    flapping: Flapping,
 }
 
 impl Service {
@@ -162,6 +177,7 @@ impl Service {
             routes: RouteCache::new(options.route_cache_bytes),
             registrations: RegistrationCounters::default(),
             quarrels: Quarrels::default(),
+            flapping: Flapping::default(),
             options,
         }
     }
@@ -261,7 +277,9 @@ impl Service {
             _ => return,
         };
         let broker = BrokerKey { cluster: cluster.into(), address: address.into() };
-        self.liveness.heard(session.id, &broker, Heard::Heartbeat);
+        if !is_too_long(&broker) {
+            self.liveness.heard(session.id, &broker, Heard::Heartbeat);
+        }
     }
 
     /// A broker says once more that it lives, and nothing else.

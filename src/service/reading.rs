@@ -9,7 +9,7 @@
 //! Then what is left stands for the whole, as a difference against the table of now.
 
 use crate::protocol::Reply;
-use crate::protocol::registration::{Blocks, Part, parse_part};
+use crate::protocol::registration::{Blocks, Part, RegistrationLimits, parse_part};
 use crate::wire::RemotingCommand;
 use std::sync::Arc;
 use storage::command::{Basis, Name, Registration};
@@ -53,8 +53,12 @@ pub(super) struct Look {
 
 impl Reading {
     /// Reads a registration, but for what of it is known.
-    pub(super) fn new(command: &RemotingCommand, told: Option<Arc<Told>>) -> Result<Self, Reply> {
-        let part = parse_part(command, told.as_ref().map(|told| &told.blocks))?;
+    pub(super) fn new(
+        command: &RemotingCommand,
+        told: Option<Arc<Told>>,
+        limits: RegistrationLimits,
+    ) -> Result<Self, Reply> {
+        let part = parse_part(command, told.as_ref().map(|told| &told.blocks), limits)?;
         Ok(Self { part, told })
     }
 

@@ -18,12 +18,12 @@
 //!   their order.
 
 use super::reading::{Look, Reading};
-use super::{Progress, Service, Session, with_revision};
+use super::{BROKER_NAMES_BYTES_MAX, Progress, Service, Session, is_too_long, with_revision};
 use crate::events::what_is_claimed;
 use crate::handlers::{After, answer, broker};
 use crate::liveness::{Heard, Known};
 use crate::protocol::registration::{check_crc, is_compressed, registration_fingerprint};
-use crate::protocol::{ReadOptions, Reply};
+use crate::protocol::{ReadOptions, Reply, remarks};
 use crate::wire::RemotingCommand;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -89,6 +89,9 @@ impl Edge {
         if let Err(reply) = check_crc(&self.command) {
             return self.refuse(reply);
         }
+        if is_too_long(&self.key) {
+            return self.refuse(Reply::error(remarks::names_too_long(BROKER_NAMES_BYTES_MAX)));
+        }
         self.print = registration_fingerprint(&self.command);
         let table = self.service.table();
         let version = table.group_version(&self.name);
@@ -123,6 +126,9 @@ impl Edge {
                 RegistrationCheck::Refused(outcome) => return self.lost(&outcome, &reading),
                 RegistrationCheck::Differs(difference) => *difference,
             };
+            if self.service.table().settings().delete_topic_with_broker_registration {
+                self.service.flapping.look(&self.key, &difference);
+            }
             self.service.registrations.differences.add_one();
             match self.propose(difference).await {
                 Ok((Outcome::Conflict { group_version }, _)) => {
@@ -291,12 +297,13 @@ impl Edge {
         let told = self.service.prints.told(&self.key);
         let told = told.filter(|told| !is_compressed(&self.command) && told.is_of_use(&table));
         let beside = told.is_none() || self.command.body.len() >= HUGE_BODY_BYTES;
-        self.compute(beside, move || Reading::new(&command, told)).await?
+        let limits = self.service.options.registration;
+        self.compute(beside, move || Reading::new(&command, told, limits)).await?
     }
 
     async fn read_whole(&self) -> Result<Reading, Reply> {
-        let command = Arc::clone(&self.command);
-        self.compute(true, move || Reading::new(&command, None)).await?
+        let (command, limits) = (Arc::clone(&self.command), self.service.options.registration);
+        self.compute(true, move || Reading::new(&command, None, limits)).await?
     }
 
     /// What it would do to the table. What changes nothing is remembered. Reads it whole if it must.

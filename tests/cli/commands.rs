@@ -78,7 +78,8 @@ fn kv_entries_come_and_go_and_move_as_javas_file() {
     let node = Node::start(dir.path(), &[]);
     let at = node.at();
     stdout_of(&["kv", "put", "-n", &at, "NS1", "k1", "v1"]);
-    stdout_of(&["kv", "put", "-n", &at, "NS2", "k2", "v2"]);
+    let put = json_of(&["kv", "put", "--json", "-n", &at, "NS2", "k2", "v2"]);
+    assert_eq!(put, serde_json::json!({"namespace": "NS2", "key": "k2", "value": "v2"}));
     assert_eq!(stdout_of(&["kv", "get", "-n", &at, "NS1", "k1"]), "v1\n");
     assert_eq!(json_of(&["kv", "list", "--json", "-n", &at])["NS2"]["k2"], "v2");
     assert_eq!(json_of(&["kv", "list", "--json", "-n", &at, "NS1"])["NS1"]["k1"], "v1");
@@ -88,12 +89,14 @@ fn kv_entries_come_and_go_and_move_as_javas_file() {
     let exported: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     assert_eq!(exported["configTable"]["NS1"]["k1"], "v1");
 
-    stdout_of(&["kv", "delete", "-n", &at, "NS1", "k1"]);
+    let deleted = json_of(&["kv", "delete", "--json", "-n", &at, "NS1", "k1"]);
+    assert_eq!(deleted, serde_json::json!({"namespace": "NS1", "key": "k1"}));
     let (code, text) = failure_of(&["kv", "get", "-n", &at, "NS1", "k1"]);
     assert_eq!(code, 1);
     assert!(text.contains("NS1/k1"), "{text}");
     assert_eq!(stdout_of(&["kv", "import", "-n", &at, file.to_str().unwrap()]), "2 entries put\n");
     assert_eq!(stdout_of(&["kv", "get", "-n", &at, "NS1", "k1"]), "v1\n");
+    assert_eq!(stdout_of(&["kv", "delete", "-n", &at, "NS1", "k1"]), "");
 
     std::fs::write(&file, "{}").unwrap();
     let (code, text) = failure_of(&["kv", "import", "-n", &at, file.to_str().unwrap()]);

@@ -4,15 +4,19 @@
 #![allow(clippy::disallowed_methods, reason = "time limits of processes are real time")]
 
 mod acting_master;
+mod addresses;
 mod client;
 mod commands;
 mod conflicts;
 mod crowd;
 mod cut_off;
+mod dev;
 mod guard;
 mod leaders;
 mod paused;
+mod play;
 mod process;
 mod serving;
+mod settings;
 mod stopping;
 mod wire;

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -16,10 +16,13 @@ pub(crate) fn program() -> Command {
     program_by(env!("CARGO_BIN_EXE_raft-namesrv"))
 }
 
-fn program_by(path: &str) -> Command {
+pub(crate) fn program_by(path: &str) -> Command {
     let mut command = Command::new(path);
     // The developer's own settings must not reach the tests.
-    for (name, _) in std::env::vars().filter(|(n, _)| n.starts_with("RAFT_NAMESRV") || n == "NAMESRV_ADDR") {
+    let read = |name: &str| {
+        name.starts_with("RAFT_NAMESRV") || ["NAMESRV_ADDR", "ROCKETMQ_SERIALIZE_TYPE"].contains(&name)
+    };
+    for (name, _) in std::env::vars().filter(|(name, _)| read(name)) {
         command.env_remove(name);
     }
     command.stdin(Stdio::null());
@@ -60,7 +63,15 @@ pub(crate) struct Node {
     pub(crate) boot_line: String,
     data: PathBuf,
     arguments: Vec<String>,
+    /// What it logged before it served.
+    pub(crate) begun: Vec<String>,
     log: Receiver<String>,
+}
+
+/// SIGTERM.
+pub(crate) fn tell_to_end(child: &Child) {
+    let pid = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
 }
 
 /// A node that was ended, to be started again on its ports.
@@ -95,33 +106,39 @@ impl Node {
         Self::try_start_by(shell, data, &[]).unwrap_or_else(|log| panic!("no address in {log:#?}"))
     }
 
+    /// A node by a command of the test's own, never to be started again.
+    pub(crate) fn start_as(program: Command) -> Self {
+        Self::try_spawn(program, Path::new(""), &[]).unwrap_or_else(|log| panic!("no address in {log:#?}"))
+    }
+
     fn try_start_by(mut program: Command, data: &Path, more: &[&str]) -> Result<Self, Vec<String>> {
-        let mut child = program
+        program
             .args(["serve", "--data"])
             .arg(data)
             .args(if more.contains(&"--listen") { &[][..] } else { &["--listen", "127.0.0.1:0"] })
-            .args(more)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+            .args(more);
+        Self::try_spawn(program, data, more)
+    }
+
+    fn try_spawn(mut program: Command, data: &Path, more: &[&str]) -> Result<Self, Vec<String>> {
+        let mut child = program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let log = follow(child.stderr.take().unwrap());
         let mut boot_line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut boot_line).unwrap();
-        let mut seen = Vec::new();
+        let mut begun = Vec::new();
         let [address, peers, http] = loop {
             let Ok(line) = log.recv_timeout(PATIENCE) else {
                 let _ = child.kill();
                 child.wait().unwrap();
-                return Err(seen);
+                return Err(begun);
             };
             if line.contains("serving address=") {
                 break ["address=", "peers=", "http="].map(|field| address_in(&line, field));
             }
-            seen.push(line);
+            begun.push(line);
         };
         let arguments = more.iter().map(|argument| (*argument).to_owned()).collect();
-        Ok(Self { child, address, peers, http, boot_line, data: data.to_owned(), arguments, log })
+        Ok(Self { child, address, peers, http, boot_line, data: data.to_owned(), arguments, begun, log })
     }
 
     /// Where its HTTP port is.
@@ -169,8 +186,7 @@ impl Node {
 
     /// Ends it as an operator does; gives its exit code.
     pub(crate) fn terminate(mut self) -> i32 {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        tell_to_end(&self.child);
         self.child.wait().unwrap().code().unwrap()
     }
 
@@ -310,7 +326,17 @@ impl Play {
     pub(crate) fn start(nameservers: &str, more: &[&str]) -> Self {
         let mut command = program();
         command.args(["play", "-n", nameservers]).args(more);
-        Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+        Self(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    /// Ends it as an operator does; gives what it prints then.
+    pub(crate) fn terminate(mut self) -> String {
+        tell_to_end(&self.0);
+        let mut printed = String::new();
+        self.0.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+        let status = self.0.wait().unwrap();
+        assert!(status.success(), "{status}: {printed}");
+        printed
     }
 
     /// Brokers that register with this timeout.
@@ -364,10 +390,11 @@ fn address_in(line: &str, field: &str) -> SocketAddr {
     rest.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-fn follow(stderr: ChildStderr) -> Receiver<String> {
+/// The lines that a process prints, as they come.
+pub(crate) fn follow(pipe: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
-        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
             // The pipe is read on, so that the node never blocks, even when nobody listens.
             let _ = sender.send(line);
         }

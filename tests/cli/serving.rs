@@ -30,6 +30,44 @@ fn what_was_acknowledged_is_there_after_kill_9_and_a_restart() {
     assert!(after[0]["term"].as_u64() > before[0]["term"].as_u64());
 }
 
+/// Only its ports come from outside, since others may have those that it takes by itself.
+#[test]
+fn a_node_without_options_soon_serves_from_a_directory_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = program();
+    command.arg("serve").current_dir(dir.path()).env("RAFT_NAMESRV_LISTEN", "127.0.0.1:0");
+    let begun = Instant::now();
+    let node = Node::start_as(command);
+    stdout_of(&["kv", "put", "-n", &node.at(), "NS", "key", "value"]);
+    assert_eq!(stdout_of(&["kv", "get", "-n", &node.at(), "NS", "key"]), "value\n");
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    let made: Vec<_> =
+        std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(made, ["data"]);
+}
+
+#[test]
+fn the_log_is_json_when_asked_for_and_as_much_as_asked_for() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let dir = tempfile::tempdir().unwrap();
+    let log_at = |level| {
+        let mut command = program();
+        command.env("RAFT_NAMESRV_LOG", level).args(["serve", "--log-format", "json", "--listen", &address]);
+        let output = command.arg("--data").arg(dir.path()).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        // The last line is why the command failed.
+        let (log, why) = stderr.trim_end().rsplit_once('\n').unwrap_or(("", &stderr));
+        assert!(why.contains(&address), "{stderr}");
+        log.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<serde_json::Value>>()
+    };
+    let lines = log_at("info");
+    assert!(lines.iter().all(|line| line["level"] == "INFO"), "{lines:#?}");
+    let messages: Vec<&str> = lines.iter().map(|line| line["fields"]["message"].as_str().unwrap()).collect();
+    assert!(messages.contains(&"setting nodeId=1"), "{messages:#?}");
+    assert_eq!(log_at("warn").len(), 0);
+}
+
 /// Whoever waits for Java's line must not see it, and must not wait.
 #[test]
 fn a_taken_port_is_exit_code_3_and_names_the_address() {
@@ -140,6 +178,7 @@ fn the_help_of_serve_knows_all_settings() {
         assert!(help.contains(line), "{line} in {help}");
     }
     assert!(printed.lines().count() > 25, "{printed}");
+    assert!(help.contains("RAFT_NAMESRV_LOG says how much"), "{help}");
 
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("printed.conf");

@@ -35,6 +35,27 @@ async fn a_frame_may_come_in_any_pieces() {
     node.stop().await;
 }
 
+/// Behind a load balancer all connections come from one address.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_client_that_a_proxy_header_names_is_who_asked() {
+    let node = Node::alone().await;
+    let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c".to_vec();
+    header.extend([203, 0, 113, 7, 127, 0, 0, 1]);
+    header.extend([40_000_u16, 9876].map(u16::to_be_bytes).concat());
+    let bytes = [header, bytes_of(&Broker::new("b", 2).register())].concat();
+    let mut client = Client::connect(node.address()).await;
+    // In two pieces, the first with a part of the header.
+    client.send_bytes(&bytes[..20]).await;
+    tokio::task::yield_now().await;
+    client.send_bytes(&bytes[20..]).await;
+    assert_eq!(client.next().await.unwrap().code, 0);
+    client.route("b_t0").await.unwrap();
+    let table = node.running.node.table();
+    let peers: Vec<&str> = table.audit().map(|record| &*record.origin.peer).collect();
+    assert!(!peers.is_empty() && peers.iter().all(|peer| *peer == "203.0.113.7:40000"), "{peers:?}");
+    node.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_requests_in_one_write_are_all_answered() {
     let node = Node::alone().await;

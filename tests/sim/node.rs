@@ -230,6 +230,7 @@ impl Starting {
             secret: b"secret".to_vec(),
             birth: Vec::new(),
             snapshots: SnapshotPolicy { entries, log_bytes_max: 32 << 10, ..SnapshotPolicy::default() },
+            batch_commands_max: Options::BATCH_COMMANDS_MAX,
         }
     }
 

@@ -62,6 +62,7 @@ async fn follower() -> (Node, Arc<MemoryLog>) {
         secret: Vec::new(),
         birth: Vec::new(),
         snapshots: SnapshotPolicy::default(),
+        batch_commands_max: Options::BATCH_COMMANDS_MAX,
     };
     let parts = Parts {
         log: Arc::clone(&log) as Arc<dyn Log>,

@@ -15,6 +15,7 @@ use raft::{
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use storage::command::{Origin, PutKv};
@@ -144,10 +145,31 @@ pub fn put(key: &str, value: &str) -> Command {
     }
 }
 
-/// A free address: bound once, then given back.
+/// A free address, below the ports that the kernel gives to outgoing connections: nobody takes it while its node is
+/// down.
 pub fn free_address() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().to_string()
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let number = std::process::id() * 10 + NEXT.fetch_add(1, Ordering::Relaxed);
+        let address = format!("127.0.0.1:{}", 15_000 + number % 16_000);
+        if std::net::TcpListener::bind(&address).is_ok() {
+            return address;
+        }
+    }
+}
+
+/// Listens, once the node that was killed has let go of its port.
+pub async fn listen(address: &str) -> TcpListener {
+    let bound = async {
+        loop {
+            match TcpListener::bind(address).await {
+                Ok(listener) => return listener,
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    };
+    let bound = tokio::time::timeout(Duration::from_secs(20), bound).await;
+    bound.unwrap_or_else(|_| panic!("somebody has taken {address}"))
 }
 
 impl Cluster {
@@ -165,6 +187,7 @@ impl Cluster {
                     secret: b"secret".to_vec(),
                     birth: Vec::new(),
                     snapshots: SnapshotPolicy::default(),
+                    batch_commands_max: Options::BATCH_COMMANDS_MAX,
                 };
                 adjust(&mut options);
                 options
@@ -199,14 +222,9 @@ impl Cluster {
         let (disk, options, cuts) = (self.disks[at].clone(), self.options[at].clone(), self.cuts.clone());
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let listen = address.clone();
+        let at_address = address.clone();
         let opened = runtime.spawn(async move {
-            let listener = loop {
-                match TcpListener::bind(&listen).await {
-                    Ok(listener) => break listener,
-                    Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
-                }
-            };
+            let listener = listen(&at_address).await;
             let parts = Parts {
                 log: disk.log.clone() as Arc<dyn Log>,
                 snapshots: Arc::new(disk.snapshots.clone()) as Arc<dyn Snapshots>,

@@ -79,7 +79,7 @@ fn the_work_of_a_heartbeat() {
             };
             let answer = Reply::Report(cores[0].receive(now, 2, report, Some(&leader))).encode();
             let Reply::Report(answer) = Reply::decode(&answer).unwrap() else { panic!("not an answer") };
-            cores[1].answered(1, answer);
+            cores[1].answered(now, 1, answer);
             cores[0].tick(now, Some(&leader));
             assert!(cores[0].decide(now, &leader).removal.is_none());
         }

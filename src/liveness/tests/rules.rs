@@ -203,6 +203,50 @@ fn a_broker_heard_only_by_a_node_that_is_cut_off_starts_anew() {
     assert!(world.removed.is_empty());
 }
 
+/// Each restart takes some seconds, which are no silence; but none of them gives the broker its whole time again.
+#[test]
+fn leaders_killed_every_minute_do_not_keep_a_silent_broker() {
+    for seed in 1..=20 {
+        let mut world = World::new(seed, false);
+        world.run(secs(2));
+        let silent = registered(&mut world, 120_000, &NODES);
+        let lives = registered(&mut world, 10_000, &NODES);
+        world.live_for(secs(30));
+        world.vanish(silent);
+        let (from, mut kills) = (world.now, 0);
+        while world.everywhere(silent) != Some(false) {
+            world.live_for(secs(56));
+            let Some(leader) = world.leader else { continue };
+            world.kill_node(leader);
+            kills += 1;
+            world.live_for(secs(4));
+            world.restart_node(leader);
+            assert!(world.now - from < secs(200), "seed {seed}: not gone after {kills} kills");
+        }
+        let removed = world.removed.iter().find(|gone| gone.key == world.brokers[silent].key).unwrap();
+        let took = removed.at - from;
+        assert!(took > secs(119) && took < secs(130), "seed {seed}: {took:?} with {kills} kills");
+        assert_eq!((world.everywhere(lives), world.removed.len()), (Some(true), 1), "seed {seed}");
+    }
+}
+
+/// Two of three are gone for a while, the third has no quorum: that time is no silence, but all before is.
+#[test]
+fn only_the_time_without_a_quorum_is_no_silence() {
+    let mut world = world();
+    let broker = registered(&mut world, 30_000, &NODES);
+    world.vanish(broker);
+    world.run(secs(20));
+    world.cut.extend([(1, 2), (2, 1), (1, 3), (3, 1), (2, 3), (3, 2)]);
+    world.run(secs(60));
+    assert_eq!(world.everywhere(broker), Some(true));
+    world.cut.clear();
+    world.run(secs(5));
+    assert_eq!(world.everywhere(broker), Some(true));
+    let took = until_gone(&mut world, broker, secs(8));
+    assert!(took > secs(2), "{took:?}");
+}
+
 /// A node alone never loses its quorum: only its clock tells it that it did not run.
 #[test]
 fn a_node_alone_does_not_take_its_own_pause_for_silence() {
@@ -496,6 +540,8 @@ fn all_orders_of_removal_registration_and_heartbeat() {
             world.release_commits();
             world.run(ms(300));
             assert_eq!(world.everywhere(broker), Some(true), "order {order:?}, changed {changed}");
+            // Before it was heard it went, and came back with its registration.
+            assert_eq!(!world.removed.is_empty(), order[0] == 0, "order {order:?}, changed {changed}");
             world.live_for(secs(30));
             assert_eq!(world.everywhere(broker), Some(true), "order {order:?}, changed {changed}");
         }

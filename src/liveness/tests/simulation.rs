@@ -68,7 +68,7 @@ impl Run {
                 "broker {broker} at the end, alive: {alive}"
             );
         }
-        let hashes: Vec<_> = NODES.iter().map(|node| self.world.nodes[node].table.revision()).collect();
+        let hashes: Vec<_> = NODES.iter().map(|node| self.world.nodes[node].table.state_hash()).collect();
         assert!(hashes.iter().all(|hash| *hash == hashes[0]));
     }
 

@@ -479,7 +479,7 @@ impl World {
                 let node = self.nodes.get_mut(&id).unwrap();
                 if node.outstanding.get(&from) == Some(&sequence) {
                     node.outstanding.remove(&from);
-                    node.core.answered(from, answer);
+                    node.core.answered(now, from, answer);
                 }
             }
             Input::NoAnswer { from, sequence } => {

@@ -6,7 +6,7 @@
 //! ```
 //! Parts are read as they are inflated, so that neither the whole nor a length that is only claimed is held.
 
-use super::{Body, INFLATED_MAX_BYTES, TOPICS_MAX, plain, shared};
+use super::{Body, RegistrationLimits, plain, shared};
 use flate2::read::ZlibDecoder;
 use std::io::{Read, Take};
 use storage::command::{QueueConfig, TopicConfig};
@@ -15,16 +15,20 @@ use storage::command::{QueueConfig, TopicConfig};
 const PART_MAX_BYTES: u32 = 16 << 20;
 
 /// Reads a body; one that should end with static-topic infos must have them.
-pub(super) fn parse(body: &[u8], with_static_topics: bool) -> Result<Body, &'static str> {
-    let mut parts = Parts { stream: ZlibDecoder::new(body).take(INFLATED_MAX_BYTES), part: Vec::new() };
+pub(super) fn parse(
+    body: &[u8],
+    with_static_topics: bool,
+    limits: RegistrationLimits,
+) -> Result<Body, &'static str> {
+    let mut parts = Parts { stream: ZlibDecoder::new(body).take(limits.inflated_bytes), part: Vec::new() };
     let data_version = plain::parse_data_version(parts.next()?)?.unwrap_or_default();
     let mut parsed = Body { data_version, ..Body::default() };
-    for _ in 0..parts.count()? {
+    for _ in 0..parts.count(limits.topics)? {
         parsed.topics.push(topic(parts.next()?)?);
     }
     parsed.filter_servers = plain::parse_filter_servers(parts.next()?)?;
     if with_static_topics {
-        for _ in 0..parts.count()? {
+        for _ in 0..parts.count(limits.topics)? {
             let info = plain::parse_static_info(parts.next()?)?.ok_or("a static topic that is null")?;
             let topic = info.topic.clone().ok_or("a static topic without a name")?;
             parsed.static_infos.push((topic, info));
@@ -56,9 +60,9 @@ impl Parts<'_> {
     }
 
     /// How many parts follow.
-    fn count(&mut self) -> Result<u32, &'static str> {
+    fn count(&mut self, max: usize) -> Result<u32, &'static str> {
         let count = self.number()?;
-        if count as usize > TOPICS_MAX { Err("too many topics") } else { Ok(count) }
+        if count as usize > max { Err("too many topics") } else { Ok(count) }
     }
 
     /// A length or count; negative ones read as too large.

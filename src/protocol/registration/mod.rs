@@ -16,10 +16,21 @@ use std::sync::Arc;
 use storage::command::{Basis, DataVersion, Name, QueueConfig, Registration, StaticTopicInfo, TopicConfig};
 use xxhash_rust::xxh3::Xxh3;
 
-/// Largest body once inflated, bytes.
-pub const INFLATED_MAX_BYTES: u64 = 256 << 20;
-/// Most topics, and most static-topic infos, of one registration.
-pub const TOPICS_MAX: usize = 200_000;
+/// How much one registration may be. A larger one is refused whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RegistrationLimits {
+    /// Largest body once inflated, bytes.
+    pub inflated_bytes: u64,
+    /// Most topics, and most static-topic infos.
+    pub topics: usize,
+}
+
+impl Default for RegistrationLimits {
+    fn default() -> Self {
+        Self { inflated_bytes: 256 << 20, topics: 200_000 }
+    }
+}
+
 /// Most filter servers of one broker.
 pub const FILTER_SERVERS_MAX: usize = 1_000;
 
@@ -118,30 +129,34 @@ impl Part {
 /// Reads a registration whole, and refuses it whole. The checksum is not looked at.
 ///
 /// # Errors
-/// The answer that says what is missing or unreadable.
+/// The answer that says what is missing, unreadable, or too much by the default limits.
 pub fn parse_registration(command: &RemotingCommand) -> Result<Registration, Reply> {
-    Ok(parse_part(command, None)?.registration)
+    Ok(parse_part(command, None, RegistrationLimits::default())?.registration)
 }
 
 /// Reads a registration, but passes over the topics in blocks that are known. The same as reading all of it and leaving
 /// them out, for no name that was passed over stands among those that were read.
 ///
 /// # Errors
-/// The answer that says what is missing or unreadable.
-pub fn parse_part(command: &RemotingCommand, known: Option<&Blocks>) -> Result<Part, Reply> {
+/// The answer that says what is missing, unreadable, or too much.
+pub fn parse_part(
+    command: &RemotingCommand,
+    known: Option<&Blocks>,
+    limits: RegistrationLimits,
+) -> Result<Part, Reply> {
     let name = |key: &str| required(command, key).map(Name::from);
     let (cluster, broker, address) = (name("clusterName")?, name("brokerName")?, name("brokerAddr")?);
     let id: i64 = required(command, "brokerId")?
         .parse()
         .map_err(|_| Reply::error(remarks::missing_field("brokerId")))?;
-    let body =
-        parse_body(command, known).map_err(|why| Reply::error(remarks::bad_body("registration", why)))?;
+    let body = parse_body(command, known, limits)
+        .map_err(|why| Reply::error(remarks::bad_body("registration", why)))?;
     let (blocks, passed) = body.table;
     let topics = sorted(body.topics, |topic| &topic.topic);
     let once = topics.len() + passed.topics == blocks.topics()
         && !passed.may_hold(&blocks, topics.iter().map(|topic| &topic.topic));
     if !once && passed.topics > 0 {
-        return parse_part(command, None);
+        return parse_part(command, None, limits);
     }
     let registration = Registration {
         cluster,
@@ -176,19 +191,23 @@ fn is_true(text: &str) -> bool {
     text.eq_ignore_ascii_case("true")
 }
 
-fn parse_body(command: &RemotingCommand, known: Option<&Blocks>) -> Result<Body, &'static str> {
+fn parse_body(
+    command: &RemotingCommand,
+    known: Option<&Blocks>,
+    limits: RegistrationLimits,
+) -> Result<Body, &'static str> {
     let wrapped = command.version >= WRAPPED_SINCE;
     if command.body.is_empty() {
         // A wrapper that says nothing has an empty list of filter servers, not none.
         return Ok(Body { filter_servers: wrapped.then(Vec::new), ..Body::default() });
     }
     if !wrapped {
-        return plain::parse_table(&command.body);
+        return plain::parse_table(&command.body, limits.topics);
     }
     if is_compressed(command) {
-        return compressed::parse(&command.body, command.version >= STATIC_TOPICS_SINCE);
+        return compressed::parse(&command.body, command.version >= STATIC_TOPICS_SINCE, limits);
     }
-    plain::parse_wrapper(&command.body, known)
+    plain::parse_wrapper(&command.body, known, limits.topics)
 }
 
 /// Sorts by name; of several with one name the last stays, as in a Java map.

@@ -1,7 +1,7 @@
 //! Bodies in JSON.
 
 use super::blocks::{Blocks, Passed, Walk};
-use super::{Body, FILTER_SERVERS_MAX, TOPICS_MAX, shared};
+use super::{Body, FILTER_SERVERS_MAX, shared};
 use crate::wire::json::{Event, Reader};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ const DEFAULT_QUEUES: QueueConfig = QueueConfig { read: 16, write: 16, perm: 6, 
 const QUEUES_MAX: usize = 10_000;
 
 /// The body of brokers since 3.0.11: filter servers, and the wrapped topic table.
-pub(super) fn parse_wrapper(body: &[u8], known: Option<&Blocks>) -> Parsed<Body> {
+pub(super) fn parse_wrapper(body: &[u8], known: Option<&Blocks>, topics_max: usize) -> Parsed<Body> {
     let text = lossy(body);
     let mut reader = Reader::new(&text);
     // Java starts from an empty list, which removes; only an explicit null keeps.
@@ -25,7 +25,7 @@ pub(super) fn parse_wrapper(body: &[u8], known: Option<&Blocks>) -> Parsed<Body>
         match &*key {
             "filterServerList" => parsed.filter_servers = filter_servers(&mut reader)?,
             "topicConfigSerializeWrapper" if enter_or_null(&mut reader)? => {
-                table(&mut reader, &mut parsed, known)?;
+                table(&mut reader, &mut parsed, known, topics_max)?;
             }
             "topicConfigSerializeWrapper" => {}
             _ => reader.skip()?,
@@ -36,12 +36,12 @@ pub(super) fn parse_wrapper(body: &[u8], known: Option<&Blocks>) -> Parsed<Body>
 }
 
 /// The body of older brokers: the topic table itself.
-pub(super) fn parse_table(body: &[u8]) -> Parsed<Body> {
+pub(super) fn parse_table(body: &[u8], topics_max: usize) -> Parsed<Body> {
     let text = lossy(body);
     let mut reader = Reader::new(&text);
     let mut parsed = Body::default();
     enter(&mut reader)?;
-    table(&mut reader, &mut parsed, None)?;
+    table(&mut reader, &mut parsed, None, topics_max)?;
     reader.end()?;
     parsed.static_infos.clear();
     Ok(parsed)
@@ -117,15 +117,20 @@ fn queue_datas(reader: &mut Reader<'_>) -> Parsed<Vec<(Name, QueueConfig)>> {
     Ok(queues)
 }
 
-fn table(reader: &mut Reader<'_>, parsed: &mut Body, known: Option<&Blocks>) -> Parsed<()> {
+fn table(
+    reader: &mut Reader<'_>,
+    parsed: &mut Body,
+    known: Option<&Blocks>,
+    topics_max: usize,
+) -> Parsed<()> {
     while let Some(key) = reader.key()? {
         match &*key {
             "dataVersion" => {
                 parsed.data_version =
                     if enter_or_null(reader)? { data_version(reader)? } else { DataVersion::default() };
             }
-            "topicConfigTable" => (parsed.topics, parsed.table) = topics(reader, known)?,
-            "topicQueueMappingInfoMap" => parsed.static_infos = static_infos(reader)?,
+            "topicConfigTable" => (parsed.topics, parsed.table) = topics(reader, known, topics_max)?,
+            "topicQueueMappingInfoMap" => parsed.static_infos = static_infos(reader, topics_max)?,
             _ => reader.skip()?,
         }
     }
@@ -146,13 +151,17 @@ fn data_version(reader: &mut Reader<'_>) -> Parsed<DataVersion> {
 }
 
 /// The topics of a table but for those in known blocks, and its blocks.
-fn topics(reader: &mut Reader<'_>, known: Option<&Blocks>) -> Parsed<(Vec<TopicConfig>, (Blocks, Passed))> {
+fn topics(
+    reader: &mut Reader<'_>,
+    known: Option<&Blocks>,
+    max: usize,
+) -> Parsed<(Vec<TopicConfig>, (Blocks, Passed))> {
     let (mut topics, mut walk) = (Vec::new(), Walk::new(known));
     if !enter_or_null(reader)? {
         return Ok((topics, walk.end()));
     }
     while reader.entry()? {
-        if walk.topics() >= TOPICS_MAX {
+        if walk.topics() >= max {
             return Err("too many topics");
         }
         let text = reader.rest();
@@ -173,7 +182,7 @@ fn topics(reader: &mut Reader<'_>, known: Option<&Blocks>) -> Parsed<(Vec<TopicC
         }
         topics.push(TopicConfig { topic, queues });
     }
-    if walk.topics() > TOPICS_MAX {
+    if walk.topics() > max {
         return Err("too many topics");
     }
     Ok((topics, walk.end()))
@@ -199,13 +208,13 @@ fn queue_config(
     Ok((name, config))
 }
 
-fn static_infos(reader: &mut Reader<'_>) -> Parsed<Vec<(Name, StaticTopicInfo)>> {
+fn static_infos(reader: &mut Reader<'_>, max: usize) -> Parsed<Vec<(Name, StaticTopicInfo)>> {
     let mut infos = Vec::new();
     if !enter_or_null(reader)? {
         return Ok(infos);
     }
     while let Some(topic) = reader.key()? {
-        if infos.len() == TOPICS_MAX {
+        if infos.len() == max {
             return Err("too many static topics");
         }
         if let Some(info) = static_info(reader)? {

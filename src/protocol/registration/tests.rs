@@ -245,9 +245,26 @@ fn broken_streams_are_refused() {
     assert!(parse_registration(&command("{}").with("compressed", "true")).is_err());
 }
 
+fn read_part(command: &RemotingCommand, known: Option<&Blocks>) -> Result<Part, Reply> {
+    parse_part(command, known, RegistrationLimits::default())
+}
+
+#[test]
+fn what_is_too_much_is_a_matter_of_limits() {
+    let limits = RegistrationLimits { inflated_bytes: 500, topics: 2 };
+    let read = |command: &RemotingCommand| parse_part(command, None, limits).map(|p| p.topic_count());
+    assert!(read(&table_of(&[(1, 6), (2, 6)], "")).is_ok());
+    assert_eq!(read(&table_of(&[(1, 6), (2, 6), (3, 6)], "")).map_err(|reply| reply.code), Err(1));
+    let topic = |bytes| part(format!("{} 8 4 6 SINGLE_TAG", "t".repeat(bytes)).as_bytes());
+    let packed = |bytes| deflated(&[&part(VERSION), &COUNT_1, &topic(bytes), &part(b"[]"), &COUNT_0]);
+    assert!(read(&packed(100)).is_ok());
+    assert_eq!(read(&packed(600)).map_err(|reply| reply.code), Err(1));
+}
+
 #[test]
 fn claimed_counts_and_lengths_are_limited() {
-    let too_many = u32::try_from(TOPICS_MAX + 1).unwrap().to_be_bytes();
+    let topics_max = RegistrationLimits::default().topics;
+    let too_many = u32::try_from(topics_max + 1).unwrap().to_be_bytes();
     for parts in [
         &[&part(VERSION)[..], &too_many[..]][..],
         &[&part(VERSION), &[0xFF; 4]],
@@ -258,8 +275,8 @@ fn claimed_counts_and_lengths_are_limited() {
     }
     let one = "\"t\":{\"topicName\":\"t\"},";
     let table = |count| format!("\"topicConfigTable\":{{{}}}", one.repeat(count));
-    assert_eq!(wrapped(&table(TOPICS_MAX)).unwrap().topics.len(), 1);
-    assert!(wrapped(&table(TOPICS_MAX + 1)).is_err());
+    assert_eq!(wrapped(&table(topics_max)).unwrap().topics.len(), 1);
+    assert!(wrapped(&table(topics_max + 1)).is_err());
     let servers = |count| format!("{{\"filterServerList\":[{}]}}", "\"f\",".repeat(count));
     assert!(parse(&servers(FILTER_SERVERS_MAX)).is_ok());
     assert!(parse(&servers(FILTER_SERVERS_MAX + 1)).is_err());
@@ -345,7 +362,7 @@ proptest::proptest! {
                 _ => next.insert(place, topic),
             }
         }
-        let before = parse_part(&table_of(&known, ""), None).unwrap();
+        let before = read_part(&table_of(&known, ""), None).unwrap();
         let command = table_of(&next, blank);
         let whole = parse_registration(&command).unwrap();
         let Some(blocks) = &before.blocks else {
@@ -353,7 +370,7 @@ proptest::proptest! {
             return Ok(());
         };
         proptest::prop_assert_eq!(blocks.topics(), known.len());
-        let part = parse_part(&command, Some(blocks)).unwrap();
+        let part = read_part(&command, Some(blocks)).unwrap();
         proptest::prop_assert_eq!(part.topic_count(), whole.topics.len());
         let read = &part.registration.topics;
         for topic in &whole.topics {
@@ -365,7 +382,7 @@ proptest::proptest! {
         proptest::prop_assert!(read.iter().all(|topic| whole.topics.contains(topic)));
         // The blocks of a part serve as well as those of the whole.
         if let Some(blocks) = &part.blocks {
-            let again = parse_part(&command, Some(blocks)).unwrap();
+            let again = read_part(&command, Some(blocks)).unwrap();
             proptest::prop_assert!(again.registration.topics.is_empty() && again.topic_count() == next.len());
         }
     }
@@ -374,9 +391,9 @@ proptest::proptest! {
 #[test]
 fn around_a_change_only_its_block_is_read() {
     let topics: Vec<(u16, u8)> = (0..1000).map(|topic| (topic, 6)).collect();
-    let blocks = parse_part(&table_of(&topics, ""), None).unwrap().blocks.unwrap();
+    let blocks = read_part(&table_of(&topics, ""), None).unwrap().blocks.unwrap();
     let read = |topics: &[(u16, u8)]| {
-        parse_part(&table_of(topics, ""), Some(&blocks)).unwrap().registration.topics.len()
+        read_part(&table_of(topics, ""), Some(&blocks)).unwrap().registration.topics.len()
     };
     assert_eq!(read(&topics), 0);
     let mut changed = topics.clone();
@@ -394,9 +411,9 @@ fn around_a_change_only_its_block_is_read() {
 #[test]
 fn a_table_with_a_name_twice_is_always_read_whole() {
     let mut topics: Vec<(u16, u8)> = (0..100).map(|topic| (topic, 6)).collect();
-    let blocks = parse_part(&table_of(&topics, ""), None).unwrap().blocks.unwrap();
+    let blocks = read_part(&table_of(&topics, ""), None).unwrap().blocks.unwrap();
     topics.push((3, 4));
-    let part = parse_part(&table_of(&topics, ""), Some(&blocks)).unwrap();
+    let part = read_part(&table_of(&topics, ""), Some(&blocks)).unwrap();
     assert!(part.is_whole() && part.blocks.is_none());
     assert_eq!(part.registration.topics.len(), 100);
     let read = part.registration.topics.iter().find(|topic| &*topic.topic == "3").unwrap();

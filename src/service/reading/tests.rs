@@ -1,7 +1,7 @@
 //! With the shortcut and without it, over any history.
 
 use super::*;
-use crate::protocol::registration::parse_registration;
+use crate::protocol::registration::{RegistrationLimits, parse_registration};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -129,7 +129,7 @@ impl Run {
         let whole = parse_registration(&command).unwrap();
         let old = self.history.iter().rev().nth(telling.lag).cloned().unwrap_or_default();
         let told = self.told.get(&key).filter(|told| told.is_of_use(&old)).cloned();
-        let reading = Reading::new(&command, told).unwrap();
+        let reading = Reading::new(&command, told, RegistrationLimits::default()).unwrap();
         self.passed += usize::from(!reading.is_whole());
         let (table, expected) = (self.table(), self.table().check_registration(&whole));
         let reading = match reading.look(&table) {
@@ -138,7 +138,7 @@ impl Run {
                 self.remember(key, look.told);
                 reading
             }
-            None => Reading::new(&command, None).unwrap(),
+            None => Reading::new(&command, None, RegistrationLimits::default()).unwrap(),
         };
         if let RegistrationCheck::Differs(difference) = expected {
             let position = self.apply(Change::RegisterBroker(difference));

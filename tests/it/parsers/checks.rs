@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 use raft_namesrv::protocol::registration::{
-    FILTER_SERVERS_MAX, TOPICS_MAX, check_crc, parse_registration, registration_fingerprint,
+    FILTER_SERVERS_MAX, RegistrationLimits, check_crc, parse_registration, registration_fingerprint,
 };
 use raft_namesrv::protocol::{ReadOptions, Request, properties};
 use raft_namesrv::wire::{self, Decoder, RemotingCommand, Serialization, WireError};
@@ -82,7 +82,8 @@ pub(crate) fn registration(bytes: &[u8]) {
         let Ok(parsed) = parse_registration(&command) else { continue };
         assert!(parsed.topics.is_sorted_by(|a, b| a.topic < b.topic));
         assert!(parsed.static_infos.is_sorted_by(|a, b| a.0 < b.0));
-        assert!(parsed.topics.len() <= TOPICS_MAX && parsed.static_infos.len() <= TOPICS_MAX);
+        let topics_max = RegistrationLimits::default().topics;
+        assert!(parsed.topics.len() <= topics_max && parsed.static_infos.len() <= topics_max);
         assert!(parsed.filter_servers.as_ref().is_none_or(|servers| servers.len() <= FILTER_SERVERS_MAX));
         if compressed == "false" {
             // A broken byte is replaced by three.

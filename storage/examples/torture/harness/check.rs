@@ -28,25 +28,36 @@ pub struct Summary {
     /// Operations of the log acknowledged by this writer.
     pub acknowledged: u64,
     /// Operations asked for after those.
-    pub in_flight: u64,
+    pub in_flight: Vec<Operation>,
     /// Snapshots acknowledged by this writer.
     pub snapshots_acknowledged: usize,
     /// The writer was killed while a snapshot was being committed.
     pub in_snapshot: bool,
+    /// It was one that is ahead of the log, as a node installs it.
+    pub in_install: bool,
 }
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let told = |id: Option<LogId>| id.map_or("none".to_owned(), |id| id.to_string());
         let (last, purged) = (told(self.found.log.last()), told(self.found.log.purged));
-        write!(f, "log: {} acknowledged, {} in flight, last {last}, ", self.acknowledged, self.in_flight)?;
+        write!(
+            f,
+            "log: {} acknowledged, {} in flight, last {last}, ",
+            self.acknowledged,
+            self.in_flight.len()
+        )?;
         let newest = told(self.found.snapshots.last().copied());
         write!(
             f,
             "purged {purged}; snapshots: {} acknowledged, newest {newest}",
             self.snapshots_acknowledged
         )?;
-        f.write_str(if self.in_snapshot { ", cut off while committing one" } else { "" })
+        f.write_str(match (self.in_install, self.in_snapshot) {
+            (true, _) => ", cut off while installing one",
+            (false, true) => ", cut off while committing one",
+            (false, false) => "",
+        })
     }
 }
 
@@ -77,9 +88,10 @@ pub fn check(
     said.check_log(&found.log)?;
     Ok(Summary {
         acknowledged: said.acknowledged,
-        in_flight: said.operations.len() as u64 - said.acknowledged,
         snapshots_acknowledged: said.snapshots.len(),
         in_snapshot: said.tried.is_some(),
+        in_install: said.in_install(),
+        in_flight: said.in_flight(),
         found,
     })
 }
@@ -123,6 +135,18 @@ impl Said {
             }
         }
         Ok(said)
+    }
+
+    fn in_flight(&self) -> Vec<Operation> {
+        let acknowledged = usize::try_from(self.acknowledged).unwrap_or(usize::MAX);
+        self.operations.get(acknowledged..).unwrap_or_default().to_vec()
+    }
+
+    /// Whether the snapshot in flight is ahead of all that was asked of the log.
+    fn in_install(&self) -> bool {
+        let mut log = self.base.log.clone();
+        self.operations.iter().for_each(|operation| log.apply(*operation));
+        self.tried.is_some_and(|tried| log.last().is_none_or(|last| tried.index > last.index))
     }
 
     fn check_snapshots(&self, found: &[LogId]) -> Result<(), String> {

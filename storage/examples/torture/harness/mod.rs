@@ -7,7 +7,7 @@
 pub mod check;
 mod content;
 mod facts;
-mod model;
+pub mod model;
 pub mod write;
 
 /// Which stores are written.

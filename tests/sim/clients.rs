@@ -1,8 +1,9 @@
-//! Clients that write numbers and read them back.
+//! Clients that write numbers and read them back, and look topics up.
 
 use crate::dice::Dice;
 use crate::host::{Clock, Host};
 use crate::invariants::progress::NAMESPACE;
+use crate::invariants::routes::Ask;
 use crate::network::{Network, Place, client_address};
 use crate::node::NODES;
 use crate::record::Record;
@@ -61,6 +62,7 @@ impl Client {
                 self.write(node, &mut talk).await?;
             }
             self.read(node, &mut talk).await?;
+            self.look_up(node, &mut talk).await?;
             sleep(self.dice.ms(50, 500)).await;
         }
         Ok(())
@@ -95,6 +97,19 @@ impl Client {
             let verdict = seen.acknowledged.read(&self.key, node, before, shown);
             seen.violated(verdict);
         }
+        Ok(())
+    }
+
+    async fn look_up(&mut self, node: NodeId, talk: &mut Talk) -> io::Result<()> {
+        let (number, linearizable, topic) = (self.dice.next(), self.dice.chance(30), self.dice.within(0, 3));
+        let Some((master, name)) = self.record.lock().routes.master(number) else { return Ok(()) };
+        let ask = Ask { at: self.clock.now(), node, master, name, topic, linearizable };
+        let topic = ask.topic();
+        let request = talk.request(code::GET_ROUTEINFO_BY_TOPIC, &[("topic", &topic)]);
+        let request = request.with("acceptStandardJsonOnly", "true");
+        let request = if linearizable { request.with("__READ_MODE", "linearizable") } else { request };
+        let answer = timeout(PATIENCE, talk.ask(&request)).await.map_err(io::Error::other)??;
+        self.record.lock().looked_up(self.clock.now(), &ask, answer.code, &answer.body);
         Ok(())
     }
 }

@@ -171,8 +171,11 @@ impl Faults {
                 self.later(world, takes.min(Duration::from_secs(1)), Undo::Broker(broker));
             }
             4..=5 => world.brokers[broker].changes(),
-            6..=7 => world.brokers[broker].bounces(node),
-            8 => NODES.into_iter().for_each(|node| world.brokers[broker].bounces(node)),
+            6..=7 => world.brokers[broker].bounces(node, self.dice.chance(50)),
+            8 => {
+                let overlaps = self.dice.chance(50);
+                NODES.into_iter().for_each(|node| world.brokers[broker].bounces(node, overlaps));
+            }
             9 => {
                 let both = self.dice.chance(50);
                 self.cut(world, place, node, takes, both);

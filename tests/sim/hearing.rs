@@ -8,6 +8,9 @@ use std::time::Duration;
 /// A node that hears no other one for so long while it runs has lost its majority, however late its packets are.
 const MAJORITY_LOST_AFTER: Duration = Duration::from_secs(2);
 
+/// What was so at a look is so now within this.
+const STILL: Duration = Duration::from_millis(40);
+
 /// A process of a node.
 #[derive(Debug)]
 struct Process {
@@ -117,6 +120,12 @@ impl Hearing {
     pub(crate) fn heard(&self, node: NodeId, from: Moment, to: Moment) -> Duration {
         let processes = self.processes.get(&node).into_iter().flatten();
         processes.map(|process| process.heard(from, to)).max().unwrap_or_default()
+    }
+
+    /// Since when a process has been running without hearing another node, if it does so now.
+    pub(crate) fn alone_since(&self, now: Moment, node: NodeId) -> Option<Moment> {
+        let (begin, end) = self.processes.get(&node)?.last()?.alone.last()?;
+        (*end + STILL >= now).then_some(*begin)
     }
 
     /// The leader that can decide, the nodes that see what it sees, and since when it knows of every broker what can be

@@ -22,6 +22,7 @@ mod network;
 mod node;
 mod record;
 mod talk;
+mod words;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -77,15 +78,20 @@ fn invariants_hold_and_there_is_progress() {
     assert!(failed.is_empty(), "seeds {failed:?} fail; `make sim SEED={}` repeats the first", failed[0]);
     let sum = |what: fn(&Outcome) -> u64| done.iter().map(what).sum::<u64>();
     println!(
-        "{} seeds, {} s simulated, {} entries applied, {} brokers removed, {} writes acknowledged",
+        "{} seeds, {} s simulated, {} entries applied, {} brokers removed, {} writes acknowledged, {} notices, {} look-ups \
+         judged",
         done.len(),
         sum(|outcome| outcome.simulated.as_secs()),
         sum(|outcome| outcome.applied),
         sum(|outcome| outcome.removals),
         sum(|outcome| outcome.writes),
+        sum(|outcome| outcome.notices),
+        sum(|outcome| outcome.routes),
     );
     // A simulation in which nothing happens proves nothing.
     assert!(done.iter().all(|outcome| outcome.removals >= 1 && outcome.writes >= 3), "{done:?}");
+    assert!(done.iter().all(|outcome| outcome.routes >= 3), "{done:?}");
+    assert!(count < 20 || sum(|outcome| outcome.notices) > count / 2, "hardly a notice");
 }
 
 /// Only a tokio that takes a seed can be held to it.

@@ -3,16 +3,18 @@
 use crate::dice::{Dice, SeededRuntime};
 use crate::disk::{Disk, OpenDisk};
 use crate::host::{Clock, Host, Moment};
+use crate::invariants::routes::Readiness;
 use crate::network::{Network, Place, SimPeers, client_address, peer_address};
 use crate::record::Record;
 use raft::{Member, NodeId, Options, Parts, SnapshotPolicy, Timing};
 use raft_namesrv::handlers::NodeSettings;
 use raft_namesrv::liveness::{self, Liveness, LivenessOptions, SessionId};
 use raft_namesrv::server::{Server, ServerOptions};
-use raft_namesrv::service::{Service, ServiceOptions};
+use raft_namesrv::service::{ReadinessOptions, Ready, Service, ServiceOptions};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use storage::command::{Change, Command, Origin, UpdateSettings};
 use storage::runtime::Runtime;
 use storage::snapshots::Snapshots;
 use tokio::sync::mpsc;
@@ -33,6 +35,9 @@ pub(crate) struct Setup {
     pub(crate) snapshot_entries: u64,
     /// Of so many writes of a disk, one hangs.
     pub(crate) disk_hangs_of: u64,
+    pub(crate) readiness: Readiness,
+    /// Sessions that are followed, if not all.
+    pub(crate) sessions_max: Option<usize>,
 }
 
 pub(crate) struct SimNode {
@@ -89,6 +94,11 @@ impl SimNode {
     /// Its consensus, once it is open.
     pub(crate) fn node(&self) -> Option<raft::Node> {
         Some(self.running()?.node)
+    }
+
+    /// It answers look-ups, and not only with what may be old.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.running().is_some_and(|running| *running.service.ready().borrow() == Ready::Yes)
     }
 
     fn running(&self) -> Option<Running> {
@@ -198,14 +208,20 @@ impl Starting {
         let (log, clock, dice) = (Arc::clone(&disk.log), self.clock, Dice::of(self.dice.next(), "disk", 0));
         let hangs_of = self.setup.disk_hangs_of;
         tokio::spawn(async move { log.write(clock, dice, hangs_of).await });
-        let options = LivenessOptions {
+        let mut options = LivenessOptions {
             guard: self.setup.guard,
             guard_hold: GUARD_HOLD,
             ..LivenessOptions::new(self.id)
         };
-        let liveness::Parts { liveness, messages, expired, notices } =
+        options.session_pairs_max = self.setup.sessions_max.unwrap_or(options.session_pairs_max);
+        let liveness::Parts { liveness, messages, expired, mut notices } =
             Liveness::new(options, Arc::clone(&self.runtime));
-        drop(notices);
+        let (record, id) = (Arc::clone(&self.record), self.id);
+        tokio::spawn(async move {
+            while let Some(notice) = notices.recv().await {
+                record.lock().noticed(clock.now(), id, notice);
+            }
+        });
         self.network.listen(self.id, &peer_address(self.id));
         let node = match raft::Node::open(self.options(), self.parts(disk, messages)).await {
             Ok(node) => node,
@@ -228,7 +244,7 @@ impl Starting {
             members: members.to_vec(),
             timing: Timing::default(),
             secret: b"secret".to_vec(),
-            birth: Vec::new(),
+            birth: vec![tells_lowest_ids()],
             snapshots: SnapshotPolicy { entries, log_bytes_max: 32 << 10, ..SnapshotPolicy::default() },
             batch_commands_max: Options::BATCH_COMMANDS_MAX,
         }
@@ -257,8 +273,8 @@ impl Starting {
     ) {
         let settings = NodeSettings::new("0.0.0.0", 9876, 120, "");
         let mut options = ServiceOptions::new(self.id);
-        // It would show what is old, and say so only in its status.
-        options.readiness.recovery_wait = None;
+        let Readiness { recovery_wait, staleness_max } = self.setup.readiness;
+        options.readiness = ReadinessOptions { recovery_wait, staleness_max };
         let service = Arc::new(Service::new(node.clone(), liveness.clone(), self.runtime, settings, options));
         let following = Arc::clone(&service);
         tokio::spawn(async move { following.follow().await });
@@ -283,6 +299,12 @@ impl Starting {
             server.take(stream, peer_of(from));
         }
     }
+}
+
+/// With which the cluster begins.
+fn tells_lowest_ids() -> Command {
+    let properties = vec![("notifyMinBrokerIdChanged".into(), "true".into())];
+    Command { origin: Origin::default(), change: Change::UpdateSettings(UpdateSettings { properties }) }
 }
 
 /// What a node sees as the peer's address.

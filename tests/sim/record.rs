@@ -8,10 +8,14 @@ use crate::invariants::acknowledged::Acknowledged;
 use crate::invariants::dead_leave::DeadLeave;
 use crate::invariants::former_leader::FormerLeader;
 use crate::invariants::living_stay::LivingStay;
+use crate::invariants::notices::Notices;
 use crate::invariants::one_history::OneHistory;
 use crate::invariants::registered_is_known::RegisteredIsKnown;
+use crate::invariants::routes::{Ask, Routes};
 use crate::network::Network;
+use crate::words::Identity;
 use raft::{AppliedEntry, NodeId};
+use raft_namesrv::liveness::MinBrokerIdNotice;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use storage::command::Cause;
@@ -41,6 +45,8 @@ pub(crate) struct Seen {
     pub(crate) dead: DeadLeave,
     pub(crate) known: RegisteredIsKnown,
     pub(crate) acknowledged: Acknowledged,
+    pub(crate) notices: Notices,
+    pub(crate) routes: Routes,
     /// Brokers in the tables of nodes that run.
     pub(crate) present: BTreeMap<NodeId, BTreeSet<BrokerKey>>,
     /// Entries whose removals are judged already.
@@ -79,14 +85,23 @@ impl Record {
         let mut seen = self.lock();
         let verdict = seen.former.voted(node, vote);
         seen.violated(verdict);
+        let now = seen.now;
+        seen.notices.voted(now, node, vote);
         if vote.committed && vote.node == node {
-            let now = seen.now;
             seen.hearing.elected(now, vote.term, node);
         }
     }
 
     pub(crate) fn process_born(&self, now: Moment, node: NodeId) {
-        self.lock().hearing.born(now, node);
+        let mut seen = self.lock();
+        let newest = seen.judged;
+        seen.hearing.born(now, node);
+        seen.notices.born(node, newest);
+        seen.routes.born(now, node);
+        if seen.routes.readiness.recovery_wait.is_some() {
+            // It may show what is old.
+            seen.acknowledged.born(node);
+        }
     }
 
     pub(crate) fn process_ended(&self, node: NodeId) {
@@ -169,11 +184,38 @@ impl Seen {
         let verdict = self.history.table(node, table);
         self.violated(verdict);
         let lives: BTreeSet<_> = table.lives().map(|(key, _)| key.clone()).collect();
-        self.known.table(now, table.revision().map_or(0, |id| id.index), &lives);
+        let left = self.known.table(now, table.revision().map_or(0, |id| id.index), &lives);
+        left.iter().for_each(|key| self.routes.left(key));
+        let verdict = self.notices.table(table);
+        self.violated(verdict);
         let before = self.present.insert(node, lives).unwrap_or_default();
         for key in before.difference(&self.present[&node]) {
             self.known.left(now, node, key);
+            self.routes.left_node(node, key);
         }
+    }
+
+    /// A node handed a notice out.
+    pub(crate) fn noticed(&mut self, now: Moment, node: NodeId, notice: MinBrokerIdNotice) {
+        self.say(now, || format!("node {node} tells of {notice:?}"));
+        self.note("notice", notice.at.index);
+        let verdict = self.notices.handed(now, node, notice);
+        self.violated(verdict);
+    }
+
+    /// A registration was answered with success.
+    pub(crate) fn registered(&mut self, now: Moment, node: NodeId, broker: &Identity) {
+        if broker.is_master() && self.known.has(&broker.key) {
+            let here = self.has(node, &broker.key);
+            self.routes.acknowledged(now, node, &broker.key, &broker.name, here);
+        }
+    }
+
+    /// A look-up was answered.
+    pub(crate) fn looked_up(&mut self, now: Moment, ask: &Ask, code: i32, body: &[u8]) {
+        let (alone, here) = (self.hearing.alone_since(now, ask.node), self.has(ask.node, &ask.master));
+        let verdict = self.routes.answered(now, ask, (code, body), alone, here);
+        self.violated(verdict);
     }
 
     pub(crate) fn has(&self, node: NodeId, key: &BrokerKey) -> bool {

@@ -7,6 +7,7 @@ use crate::disk::SLOW_WRITE_MAX;
 use crate::faults::Faults;
 use crate::hearing::Sight;
 use crate::host::{Host, Moment, STEP};
+use crate::invariants::routes::Readiness;
 use crate::invariants::{guard_keeps, progress};
 use crate::network::{Network, Weather};
 use crate::node::{GUARD_HOLD, NODES, Setup, SimNode};
@@ -39,6 +40,9 @@ const SLOW_DISK_MARGIN: Duration = Duration::from_secs(3);
 const FEW_ENTRIES: u64 = 10;
 /// Until the others have no log any more that goes on where a node stopped.
 const SNAPSHOTS_AFTER: Duration = Duration::from_secs(5);
+/// Where a node that finds no leader shows what it has, and where one that hears none any more does not.
+const RECOVERY_WAIT: Duration = Duration::from_secs(3);
+const STALENESS_MAX: Duration = Duration::from_secs(2);
 /// How long the guard counts what is gone as gone at once.
 const GUARD_WINDOW: Duration = Duration::from_secs(10);
 
@@ -70,6 +74,8 @@ pub(crate) struct Outcome {
     pub(crate) applied: u64,
     pub(crate) removals: u64,
     pub(crate) writes: u64,
+    pub(crate) notices: u64,
+    pub(crate) routes: u64,
 }
 
 impl World {
@@ -87,14 +93,23 @@ impl World {
             guard: dice.chance(50),
             snapshot_entries: dice.pick(&[FEW_ENTRIES, 100, 50_000]).unwrap(),
             disk_hangs_of: if slow_disks { 40 } else { 2_000 },
+            readiness: Readiness {
+                recovery_wait: dice.pick(&[None, None, Some(RECOVERY_WAIT)]).unwrap(),
+                staleness_max: dice.pick(&[None, Some(STALENESS_MAX)]).unwrap(),
+            },
+            sessions_max: dice.chance(15).then(|| dice.pick(&[1, 3, 6]).unwrap()),
         };
         let nodes = NODES.map(|id| SimNode::new(id, setup, &network, &record)).into();
-        // The guard lets four brokers go whenever they want.
         let count = dice.pick(&[4, 4, 5, 6, 7, 9]).unwrap();
-        let guarded = setup.guard && count > 4;
-        let broker = |number| Broker::new(seed, number, dice.ms(TIMEOUT_MS.0, TIMEOUT_MS.1));
-        let brokers = (0..count).map(broker).collect();
+        let pair = dice.chance(40).then(|| dice.within(0, count));
+        let broker =
+            |number| Broker::new(seed, number, dice.ms(TIMEOUT_MS.0, TIMEOUT_MS.1), pair == Some(number));
+        let brokers: Vec<Broker> = (0..count).map(broker).collect();
+        // The guard lets four brokers go whenever they want.
+        let guarded = setup.guard && brokers.iter().map(Broker::count).sum::<usize>() > 4;
         let lossy = weather.lost_permille > 0;
+        record.lock().routes.readiness = setup.readiness;
+        record.lock().dead.unfollowed = setup.sessions_max.is_some();
         record.lock().dead.patience = if lossy { LOST_PACKETS_MARGIN } else { Duration::ZERO }
             + if slow_disks { SLOW_DISK_MARGIN } else { Duration::ZERO }
             + if guarded { GUARD_WINDOW + GUARD_HOLD } else { Duration::ZERO };
@@ -171,6 +186,8 @@ impl World {
             applied: seen.applied,
             removals: seen.removals,
             writes: seen.acknowledged.writes,
+            notices: seen.notices.count(),
+            routes: seen.routes.judged,
         })
     }
 
@@ -215,7 +232,7 @@ impl World {
         self.until("before all brokers vanish", PROGRESS_WITHIN)?;
         self.brokers.iter_mut().for_each(|broker| broker.die(self.now, true));
         self.calm(Duration::from_secs(2))?;
-        guard_keeps::look(&self.record.lock(), self.brokers.len())
+        guard_keeps::look(&self.record.lock(), self.brokers.iter().map(Broker::count).sum())
     }
 
     /// Steps until there is progress.

@@ -53,6 +53,11 @@ impl Acknowledged {
         self.keys.get(key).and_then(|numbers| numbers.at.get(&node)).copied().unwrap_or_default()
     }
 
+    /// What a node showed before counts no more.
+    pub(crate) fn born(&mut self, node: NodeId) {
+        self.keys.values_mut().for_each(|numbers| numbers.at.retain(|other, _| *other != node));
+    }
+
     /// A node showed a number (0: none), asked when it had shown `before` at least.
     pub(crate) fn read(&mut self, key: &str, node: NodeId, before: u64, number: u64) -> Result<(), String> {
         let Some(numbers) = self.keys.get_mut(key) else { return Ok(()) };

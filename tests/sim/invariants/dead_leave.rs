@@ -1,9 +1,10 @@
 //! A dead broker is gone within its bound.
 //!
-//! A process whose connections ended goes within a second, a machine that vanished goes when its connections are found
-//! out or by its timeout, whatever comes first: at each leader that runs, speaks with a majority, and has known of all
-//! brokers for a while what can be known. Who led before it, and how often that changed, does not matter. What happens to
-//! this leader or between it and the others makes it later, for then clocks start anew.
+//! A process whose connections ended, one of them strong, goes within a second; one that had weak ones only, or is not
+//! followed, goes by its timeout. A machine that vanished goes when its connections are found out or by its timeout,
+//! whatever comes first: at each leader that runs, speaks with a majority, and has known of all brokers for a while what can
+//! be known. Who led before it, and how often that changed, does not matter. What happens to this leader or between it and
+//! the others makes it later, for then clocks start anew.
 
 use crate::hearing::Decider;
 use crate::host::Moment;
@@ -34,6 +35,8 @@ pub(crate) struct DeadLeave {
     pub(crate) deaths: BTreeMap<BrokerKey, Death>,
     /// How much longer it takes in this run: slow disks, and what a guard may keep.
     pub(crate) patience: Duration,
+    /// Nodes do not follow all sessions, and may not see an end.
+    pub(crate) unfollowed: bool,
 }
 
 impl DeadLeave {

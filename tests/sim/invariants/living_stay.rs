@@ -1,7 +1,7 @@
 //! No living broker is removed, unless it could not be heard.
 //!
-//! A broker is *covered* while a node runs to which it has a connection that works, over which it has registered, and
-//! which is linked with all other nodes that run, one at least. One that was covered throughout must not go. One that
+//! A broker is *covered* while a node runs to which it has a connection that works, over which it was answered, whatever it
+//! said, and which is linked with all other nodes that run, one at least. It has registered somewhere. One that was covered throughout must not go. One that
 //! was not may have ended its connections as far as the others can tell, and expires when it was uncovered for its
 //! whole timeout, of which only that counts in which the one who decided it ran, for who stands still hears nobody, and
 //! which comes after its last registration that was answered with success: whoever answers that has heard it. Nor does
@@ -15,7 +15,7 @@ use crate::host::Moment;
 use crate::network::Place;
 use crate::record::Removed;
 use raft::NodeId;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use storage::command::Cause;
 use storage::route_info::BrokerKey;
@@ -29,6 +29,9 @@ const TOLD_WITHIN: Duration = Duration::from_secs(3);
 /// What is known of silences is no finer.
 const FINENESS: Duration = Duration::from_millis(2_000);
 
+/// A connection of a process: to which node, and which one.
+pub(crate) type Connection = (NodeId, u64);
+
 /// A broker's process.
 #[derive(Debug, Clone)]
 pub(crate) struct Life {
@@ -37,8 +40,8 @@ pub(crate) struct Life {
     pub(crate) registered: bool,
     /// When it asked for the last registration that was answered with success.
     succeeded: Moment,
-    /// Nodes at which it has registered over a connection that is open as far as it knows.
-    pub(crate) sessions: BTreeSet<NodeId>,
+    /// Connections that are open as far as it knows and over which it was answered, and whether it has registered there.
+    sessions: BTreeMap<Connection, bool>,
     covered_since: Option<Moment>,
     uncovered_since: Option<Moment>,
     last_uncovered: Option<(Moment, Moment)>,
@@ -56,7 +59,7 @@ impl LivingStay {
             timeout,
             registered: false,
             succeeded: now,
-            sessions: BTreeSet::new(),
+            sessions: BTreeMap::new(),
             covered_since: None,
             uncovered_since: Some(now),
             last_uncovered: None,
@@ -64,19 +67,26 @@ impl LivingStay {
         self.lives.insert(key, life);
     }
 
+    /// Something was answered with success.
+    pub(crate) fn heard(&mut self, key: &BrokerKey, over: Connection) {
+        if let Some(life) = self.lives.get_mut(key) {
+            life.sessions.entry(over).or_default();
+        }
+    }
+
     /// A registration, asked for then, was answered with success.
-    pub(crate) fn registered(&mut self, asked: Moment, key: &BrokerKey, node: NodeId) {
+    pub(crate) fn registered(&mut self, asked: Moment, key: &BrokerKey, over: Connection) {
         if let Some(life) = self.lives.get_mut(key) {
             life.registered = true;
             life.succeeded = life.succeeded.max(asked);
-            life.sessions.insert(node);
+            life.sessions.insert(over, true);
         }
     }
 
     /// Its connection ended, by whomever.
-    pub(crate) fn ended(&mut self, now: Moment, key: &BrokerKey, node: NodeId) {
+    pub(crate) fn ended(&mut self, now: Moment, key: &BrokerKey, connection: Connection) {
         if let Some(life) = self.lives.get_mut(key) {
-            life.sessions.remove(&node);
+            life.sessions.remove(&connection);
             if life.sessions.is_empty() {
                 life.uncovered(now);
             }
@@ -90,7 +100,7 @@ impl LivingStay {
     /// Looks at all brokers; `covers` tells whether a node hears a broker's machine and can pass that on.
     pub(crate) fn look(&mut self, now: Moment, covers: impl Fn(NodeId, Place) -> bool) {
         for life in self.lives.values_mut() {
-            if !life.sessions.iter().any(|node| covers(*node, life.place)) {
+            if !life.sessions.keys().any(|(node, _)| covers(*node, life.place)) {
                 life.uncovered(now);
                 continue;
             }
@@ -133,6 +143,11 @@ impl LivingStay {
 }
 
 impl Life {
+    /// It has registered over a connection that is open.
+    pub(crate) fn is_strong(&self) -> bool {
+        self.sessions.values().any(|strong| *strong)
+    }
+
     fn uncovered(&mut self, now: Moment) {
         self.covered_since = None;
         self.uncovered_since.get_or_insert(now);

@@ -11,6 +11,9 @@ pub(crate) fn look(nodes: &[SimNode], seen: &Seen) -> Result<(), String> {
     if all.len() < NODES.len() {
         return Err("a node does not run".into());
     }
+    if let Some(node) = NODES.iter().zip(nodes).find_map(|(id, node)| (!node.is_ready()).then_some(id)) {
+        return Err(format!("node {node} answers no look-ups"));
+    }
     let leaders: Vec<_> = all.iter().map(|node| node.leadership().borrow().leader).collect();
     if leaders[0].is_none() || leaders.iter().any(|leader| *leader != leaders[0]) {
         return Err(format!("no leader that all follow: {leaders:?}"));

@@ -29,12 +29,21 @@ impl RegisteredIsKnown {
         self.expired.insert(key.clone(), now);
     }
 
-    pub(crate) fn table(&mut self, now: Moment, index: u64, present: &BTreeSet<BrokerKey>) {
-        if index > self.newest {
-            self.newest = index;
-            let before = std::mem::replace(&mut self.present, present.clone());
-            self.gone.extend(before.difference(present).map(|key| (key.clone(), now)));
+    /// Gives who left the newest table.
+    pub(crate) fn table(&mut self, now: Moment, index: u64, present: &BTreeSet<BrokerKey>) -> Vec<BrokerKey> {
+        if index <= self.newest {
+            return Vec::new();
         }
+        self.newest = index;
+        let before = std::mem::replace(&mut self.present, present.clone());
+        let left: Vec<_> = before.difference(present).cloned().collect();
+        self.gone.extend(left.iter().map(|key| (key.clone(), now)));
+        left
+    }
+
+    /// Whether a broker is in the newest table.
+    pub(crate) fn has(&self, key: &BrokerKey) -> bool {
+        self.present.contains(key)
     }
 }
 

@@ -121,6 +121,7 @@ impl Record {
                     let mut seen = self.lock();
                     seen.entry(clock.now(), id, &entry, network);
                     seen.table(clock.now(), id, &node.table());
+                    seen.passed(clock.now(), id, &entry);
                 }
                 Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => return,
@@ -192,6 +193,17 @@ impl Seen {
         for key in before.difference(&self.present[&node]) {
             self.known.left(now, node, key);
             self.routes.left_node(node, key);
+        }
+    }
+
+    /// Tables of several entries show at once: who came with one may have gone with the next.
+    fn passed(&mut self, now: Moment, node: NodeId, entry: &AppliedEntry) {
+        for event in &entry.events {
+            let Event::BrokerRegistered { cluster, address, .. } = event else { continue };
+            let key = BrokerKey { cluster: cluster.clone(), address: address.clone() };
+            if !self.has(node, &key) && !self.known.has(&key) {
+                self.known.passed(now, node, &key);
+            }
         }
     }
 

@@ -29,6 +29,12 @@ impl RegisteredIsKnown {
         self.expired.insert(key.clone(), now);
     }
 
+    /// A broker registered by an entry that a node applied, and was gone from the first table that it showed then.
+    pub(crate) fn passed(&mut self, now: Moment, node: NodeId, key: &BrokerKey) {
+        self.left(now, node, key);
+        self.gone.insert(key.clone(), now);
+    }
+
     /// Gives who left the newest table.
     pub(crate) fn table(&mut self, now: Moment, index: u64, present: &BTreeSet<BrokerKey>) -> Vec<BrokerKey> {
         if index <= self.newest {

@@ -9,7 +9,7 @@ use super::inheritance::Inheritance;
 use super::ledger::Ledger;
 use super::marks::Marks;
 use super::removals::Removals;
-use super::report::{Change, Word};
+use super::report::{Cause, Change, Word};
 use super::sessions::{LeaderWord, Sessions};
 use super::stream::Stream;
 use super::views::{Effect, Views};
@@ -190,7 +190,8 @@ impl Core {
     fn own_changes(&mut self, now: Running, changes: Vec<Change>) {
         let mut effects = Vec::new();
         for change in changes {
-            let urgent = change.strength.is_none() || self.marks.has(&change.broker);
+            let ended = change.strength.is_none() && change.cause != Cause::NotFollowed;
+            let urgent = ended || self.marks.has(&change.broker);
             self.wakes.senders |= urgent;
             for stream in self.streams.values_mut() {
                 stream.push(change.clone(), urgent);
@@ -337,6 +338,7 @@ impl Core {
                     }
                 }
                 Effect::EndedByNode(broker) => self.marks.clear(&broker),
+                Effect::NotFollowed(broker) => self.ledger.not_followed(&broker, now),
                 Effect::Unsure(broker) => self.marks.clear(&broker),
                 Effect::Untold(broker, since) => {
                     self.ledger.excuse(&broker, since, now);

@@ -163,6 +163,10 @@ impl Core {
             if ledger.spoke(key).is_some_and(|spoke| !guard.counts(spoke)) {
                 return true;
             }
+            // So does one that may be connected where nobody follows it.
+            if ledger.may_be_unfollowed(key, now) {
+                return true;
+            }
             let round = question(mark, now, *process, asks, &mut ask);
             if views.answered(now, round.number) || now >= round.begun + REACHABLE_FOR {
                 gone.insert(key.clone(), mark.incarnation);

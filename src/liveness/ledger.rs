@@ -25,6 +25,8 @@ pub(super) struct Entry {
     pub(super) incarnation: Position,
     /// Incarnation of the newest strong session that the peer ended, anywhere.
     pub(super) ended: Option<Position>,
+    /// When it last spoke over a connection that is not followed, anywhere.
+    unfollowed: Option<Running>,
     /// When it was last heard, moved on by the time of which nobody can tell whether it was.
     heard: Running,
     /// When it last lived for certain: its registration was made, or it was heard [`LATE_WORDS`] later. `None`: not since
@@ -78,6 +80,7 @@ impl Ledger {
             timeout,
             incarnation: live.incarnation,
             ended: None,
+            unfollowed: None,
             heard: now,
             spoke: fresh.then_some(now),
             look_at: Running::MAX,
@@ -97,6 +100,19 @@ impl Ledger {
         if entry.starts_anew(at) {
             self.pull_in(key);
         }
+    }
+
+    /// A broker speaks over a connection that is not followed.
+    pub(super) fn not_followed(&mut self, key: &BrokerKey, now: Running) {
+        if let Some(entry) = self.brokers.get_mut(key) {
+            entry.unfollowed = Some(now);
+        }
+    }
+
+    /// Whether a broker may have a connection of which nobody tells when it ends.
+    pub(super) fn may_be_unfollowed(&self, key: &BrokerKey, now: Running) -> bool {
+        let entry = self.brokers.get(key);
+        entry.is_some_and(|entry| entry.unfollowed.is_some_and(|at| now < at + entry.timeout))
     }
 
     /// The clock of a broker starts anew, since it may have been heard without this node's knowing.

@@ -99,6 +99,8 @@ pub(super) enum Cause {
     EndedByPeer(End),
     /// We ended one.
     EndedByUs,
+    /// It speaks over a connection that is not followed, whatever others it has.
+    NotFollowed,
 }
 
 /// A session's end by the peer.

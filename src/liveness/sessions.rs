@@ -82,7 +82,7 @@ impl Sessions {
         Self { brokers: BrokerMap::with_hasher(keyed), pairs_max, ..Self::default() }
     }
 
-    /// A broker was heard on a connection; after a REGISTER, `incarnation` is what this node's table has. Gives the change when a session opened or became strong.
+    /// A broker was heard on a connection; after a REGISTER, `incarnation` is what this node's table has. Gives the change when a session opened or became strong, or is not followed.
     pub(super) fn heard(
         &mut self,
         at: Running,
@@ -111,7 +111,8 @@ impl Sessions {
         }
         if had.is_none() && full {
             self.refused += 1;
-            return None;
+            let strength = self.brokers.get(broker).and_then(Here::strength);
+            return Some(Change { broker: broker.clone(), strength, cause: Cause::NotFollowed });
         }
         let here = self.brokers.entry(broker.clone()).or_insert_with(|| Here::new(at, incarnation));
         here.over.insert(session, wanted);
@@ -233,7 +234,8 @@ mod tests {
     }
 
     fn hear(sessions: &mut Sessions, session: u64, broker: &BrokerKey) -> Option<Change> {
-        sessions.heard(AT, SessionId(session), broker, Heard::Register, None)
+        let change = sessions.heard(AT, SessionId(session), broker, Heard::Register, None);
+        change.filter(|change| change.cause != Cause::NotFollowed)
     }
 
     /// Where not all of a broker's connections are followed, the end of those that are says nothing.

@@ -2,7 +2,7 @@
 
 use super::by_broker::{BrokerSet, Keyed};
 use super::clock::Running;
-use super::report::{Ask, Change, Content, Full, Report};
+use super::report::{Ask, Cause, Change, Content, Full, Report};
 use std::time::Duration;
 use storage::route_info::BrokerKey;
 
@@ -61,7 +61,9 @@ impl Stream {
     /// Adds a change. A close (and whatever a leader's decision may wait for) goes at once.
     pub(super) fn push(&mut self, change: Change, urgent: bool) {
         self.urgent |= urgent;
-        if self.full_due {
+        // One that is not followed says so again with its next words.
+        let may_wait = change.cause == Cause::NotFollowed && self.changes.len() >= CHANGES_MAX / 2;
+        if self.full_due || may_wait {
             return;
         }
         if self.changes.len() >= CHANGES_MAX {

@@ -24,6 +24,8 @@ pub(super) enum Effect {
     Ended(BrokerKey, End),
     /// A node ended a session by itself.
     EndedByNode(BrokerKey),
+    /// It speaks over a connection that a node does not follow.
+    NotFollowed(BrokerKey),
     /// A node that held a session is cut off, gone, or back: what happened there meanwhile is not known.
     Unsure(BrokerKey),
     /// From this moment until now it may have been heard by a node, and nobody can tell any more.
@@ -76,6 +78,7 @@ impl View {
         effects.push(match cause {
             Cause::Opened => Effect::Appeared(broker),
             Cause::EndedByUs => Effect::EndedByNode(broker),
+            Cause::NotFollowed => Effect::NotFollowed(broker),
             Cause::EndedByPeer(end) => {
                 self.last_end = self.last_end.max(end.number);
                 Effect::Ended(broker, end)

@@ -104,6 +104,21 @@ fn a_weak_session_that_is_told_late_holds_a_broker_no_longer_either() {
     assert!(until_gone(&mut world, broker, secs(1)) < ms(50));
 }
 
+/// Nodes that follow no further session do not know when it ends, so it counts as open.
+#[test]
+fn a_connection_that_is_not_followed_holds_a_broker_until_its_timeout() {
+    let mut world = World::with(1, LivenessOptions { session_pairs_max: 1, ..LivenessOptions::new(1) });
+    world.run(secs(2));
+    registered(&mut world, 600_000, &[2]);
+    let broker = registered(&mut world, 20_000, &[1, 2]);
+    world.closes(broker, 1, ClosedBy::Peer, ms(0));
+    world.run(secs(5));
+    assert_eq!(world.everywhere(broker), Some(true));
+    world.kill_broker(broker);
+    until_gone(&mut world, broker, secs(17));
+    assert!(matches!(world.removed[0].cause, Cause::Expired { .. }), "{:?}", world.removed);
+}
+
 #[test]
 fn a_session_that_appears_ends_the_mark() {
     let mut world = world();

@@ -153,7 +153,10 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(seed: u64, guard: bool) -> Self {
-        let options = LivenessOptions { guard, ..LivenessOptions::new(1) };
+        Self::with(seed, LivenessOptions { guard, ..LivenessOptions::new(1) })
+    }
+
+    pub(super) fn with(seed: u64, options: LivenessOptions) -> Self {
         let mut world = Self {
             base: Instant::now(),
             now: Moment::ZERO,

@@ -1,10 +1,6 @@
 //! One node: born at once, carries commands out, comes back with everything.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
-
-use common::{Cluster, eventually, in_secs, put};
+use crate::common::{Cluster, eventually, in_secs, put};
 use raft::{ProposeError, SnapshotPolicy, Standing};
 use std::time::Duration;
 use storage::command::{Cause, Origin, Registration, Removal, RemoveBrokers};

@@ -156,6 +156,11 @@ impl Node {
         self.log.try_iter().any(|line| line.contains(text))
     }
 
+    /// What it has logged since it was last asked.
+    pub(crate) fn logged(&self) -> Vec<String> {
+        self.log.try_iter().collect()
+    }
+
     /// What it logs until a line has this text, from where it was last asked.
     pub(crate) fn logged_until(&self, text: &str) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();

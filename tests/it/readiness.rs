@@ -12,6 +12,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+/// For what is rounded between two clocks.
+const SLACK_MS: u64 = 500;
+
 /// Status code of a GET on the HTTP port.
 async fn http(node: &Node, path: &str) -> u16 {
     let mut stream = TcpStream::connect(node.running.http_address.unwrap()).await.unwrap();
@@ -76,6 +79,14 @@ async fn a_node_that_was_away_for_long_answers_nothing_from_before() {
         put(&mut client, "k", &n.to_string()).await;
         n += 1;
     }
+    // It registered before, and has said nothing since.
+    let key = BrokerKey { cluster: new.cluster.as_str().into(), address: new.address.as_str().into() };
+    let silence_ms = |node: &Node| node.running.liveness.silence_ms(&key);
+    while silence_ms(&nodes[0]).is_none_or(|ms| ms < 2 * SLACK_MS) {
+        assert!(begun.elapsed() < PATIENCE, "it was heard");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let started = Instant::now();
     let back = away.start().await;
     let mut client = Client::connect(back.address()).await;
     let begun = Instant::now();
@@ -91,12 +102,20 @@ async fn a_node_that_was_away_for_long_answers_nothing_from_before() {
     assert_eq!(client.route("old_t0").await, Err(17));
     becomes(&back, Ready::Yes).await;
     // The snapshot told of it and no entry did. Should this node come to lead, it must be able to see it die.
-    let key = BrokerKey { cluster: new.cluster.as_str().into(), address: new.address.as_str().into() };
     let begun = Instant::now();
-    while back.running.liveness.silence_ms(&key).is_none() {
+    let silent_ms = loop {
+        if let Some(ms) = silence_ms(&back) {
+            break ms;
+        }
         assert!(begun.elapsed() < PATIENCE, "the broker is in the table and has no deadline");
         tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    };
+    // What was before this node started is nobody's silence to it.
+    let runs_ms = u64::try_from(started.elapsed().as_millis()).unwrap();
+    assert!(
+        silent_ms <= runs_ms + SLACK_MS,
+        "silent for {silent_ms} ms at a node that runs for {runs_ms} ms"
+    );
     for node in nodes.into_iter().chain([back]) {
         node.stop().await;
     }

@@ -5,6 +5,7 @@
 
 mod acting_master;
 mod addresses;
+mod apart;
 mod client;
 mod commands;
 mod conflicts;

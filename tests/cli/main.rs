@@ -14,6 +14,7 @@ mod cut_off;
 mod dev;
 mod guard;
 mod leaders;
+mod newcomers;
 mod paused;
 mod play;
 mod process;

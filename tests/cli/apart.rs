@@ -1,11 +1,12 @@
 //! Nodes that are cut off from each other, while brokers go on at all of them.
 
 use crate::process::{
-    Node, Play, cluster_behind, json_of, leader, removed, status, stay_for, until, until_there_are,
+    Node, Play, brokers, cluster_behind, json_of, leader, removed, status, stay_for, until, until_there_are,
 };
 use crate::wire::{State, Wire};
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Of the brokers, which beat every second.
 const TIMEOUT: Duration = Duration::from_secs(4);
@@ -34,16 +35,30 @@ fn until_the_same(nodes: &[Node]) {
     });
 }
 
-#[test]
-fn a_follower_and_a_leader_that_are_cut_off_from_the_others_take_no_broker_with_them() {
-    let dir = tempfile::tempdir().unwrap();
+/// Three nodes that reach each other over wires.
+fn behind_wires(dir: &Path) -> (Vec<Node>, BTreeMap<usize, Wire>) {
     let mut wires = BTreeMap::new();
-    let nodes = cluster_behind(dir.path(), &[], |at, own| {
+    let nodes = cluster_behind(dir, &[], |at, own| {
         let wire = Wire::to(own);
         let front = wire.address;
         wires.insert(at, wire);
         front
     });
+    (nodes, wires)
+}
+
+/// Waits until a node that was cut off knows it, and one of the others leads.
+fn until_apart(at: usize, nodes: &[Node]) {
+    until("it knows no leader", || status(&nodes[at])["stale"] == true);
+    until("one of the others leads", || {
+        nodes.iter().enumerate().any(|(other, node)| other != at && status(node)["leading"] == true)
+    });
+}
+
+#[test]
+fn a_follower_and_a_leader_that_are_cut_off_from_the_others_take_no_broker_with_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let (nodes, wires) = behind_wires(dir.path());
     let addresses: Vec<_> = nodes.iter().map(Node::at).collect();
     let _play = Play::with_timeout(&addresses, BROKERS, TIMEOUT, &["--period", "1"]);
     until_there_are(&nodes, BROKERS);
@@ -51,10 +66,7 @@ fn a_follower_and_a_leader_that_are_cut_off_from_the_others_take_no_broker_with_
         let leads = leader(&nodes);
         let at = if led { leads } else { (leads + 1) % 3 };
         cut_off(at, true, &nodes, &wires);
-        until("it knows no leader", || status(&nodes[at])["stale"] == true);
-        until("one of the others leads", || {
-            nodes.iter().enumerate().any(|(other, node)| other != at && status(node)["leading"] == true)
-        });
+        until_apart(at, &nodes);
         stay_for(TIMEOUT * 3, &nodes, BROKERS);
         assert_eq!(status(&nodes[at])["stale"], true, "it was cut off all the time");
         cut_off(at, false, &nodes, &wires);
@@ -65,4 +77,36 @@ fn a_follower_and_a_leader_that_are_cut_off_from_the_others_take_no_broker_with_
         }
         until_the_same(&nodes);
     }
+}
+
+/// It alone knows, and cannot remove them: the next leader does.
+#[test]
+fn brokers_that_leave_a_leader_that_is_cut_off_are_gone_soon_after_it_is_back() {
+    /// The brokers' own timeout is far longer.
+    const GONE_WITHIN: Duration = Duration::from_secs(8);
+    let dir = tempfile::tempdir().unwrap();
+    let (nodes, wires) = behind_wires(dir.path());
+    let addresses: Vec<_> = nodes.iter().map(Node::at).collect();
+    let at = leader(&nodes);
+    let play = |addresses: &[String], first: &str, count: &str| {
+        let flags = ["--first", first, "--brokers", count, "--topics", "3", "--period", "1"];
+        Play::start(&addresses.join(","), &flags)
+    };
+    let _living = play(&addresses, "0", "3");
+    let leaving = play(&addresses[at..=at], "10", "1");
+    until_there_are(&nodes, 4);
+    cut_off(at, true, &nodes, &wires);
+    drop(leaving);
+    until_apart(at, &nodes);
+    for node in &nodes {
+        assert_eq!(brokers(&node.at()).len(), 4, "at {}", node.at());
+    }
+    cut_off(at, false, &nodes, &wires);
+    let back = Instant::now();
+    until_there_are(&nodes, 3);
+    assert!(back.elapsed() < GONE_WITHIN, "{:?}", back.elapsed());
+    for node in &nodes {
+        assert_eq!(removed(node), (0, 1), "expired, disconnected");
+    }
+    until_the_same(&nodes);
 }

@@ -85,6 +85,14 @@ impl Client {
         }
     }
 
+    /// Whether there is neither an answer nor a close now.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.stream.set_nonblocking(true).unwrap();
+        let peeked = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false).unwrap();
+        self.received.is_empty() && peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    }
+
     /// Sends a request and takes its answer.
     pub(crate) fn ask(&mut self, command: &RemotingCommand) -> io::Result<RemotingCommand> {
         self.send(command)?;

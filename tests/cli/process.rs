@@ -194,9 +194,14 @@ impl Node {
         self.address.to_string()
     }
 
+    /// Tells it to end, as an operator does.
+    pub(crate) fn tell_to_end(&self) {
+        tell_to_end(&self.child);
+    }
+
     /// Ends it as an operator does; gives its exit code.
     pub(crate) fn terminate(mut self) -> i32 {
-        tell_to_end(&self.child);
+        self.tell_to_end();
         self.child.wait().unwrap().code().unwrap()
     }
 

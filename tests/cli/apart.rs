@@ -39,7 +39,7 @@ fn until_the_same(nodes: &[Node]) {
 fn behind_wires(dir: &Path) -> (Vec<Node>, BTreeMap<usize, Wire>) {
     let mut wires = BTreeMap::new();
     let nodes = cluster_behind(dir, &[], |at, own| {
-        let wire = Wire::to(own);
+        let wire = Wire::that_tells_apart(own);
         let front = wire.address;
         wires.insert(at, wire);
         front

@@ -25,6 +25,8 @@ pub(crate) struct Wire {
 
 struct Inside {
     to: SocketAddr,
+    /// Whether it must know who connects.
+    tells_apart: bool,
     state: Mutex<Held>,
     changed: Condvar,
     /// Bytes that came from the node.
@@ -40,10 +42,20 @@ struct Held {
 
 impl Wire {
     pub(crate) fn to(node: SocketAddr) -> Self {
+        Self::new(node, false)
+    }
+
+    /// One that can fall silent to single processes.
+    pub(crate) fn that_tells_apart(node: SocketAddr) -> Self {
+        Self::new(node, true)
+    }
+
+    fn new(node: SocketAddr, tells_apart: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let inside = Arc::new(Inside {
             to: node,
+            tells_apart,
             state: Mutex::new(Held { state: State::Whole, silent_to: BTreeSet::new(), streams: Vec::new() }),
             changed: Condvar::new(),
             answered: AtomicU64::new(0),
@@ -102,7 +114,8 @@ impl Inside {
     }
 
     fn connect(self: Arc<Self>, near: TcpStream) {
-        let Some(from) = process_behind(&near) else { return };
+        let from = if self.tells_apart { process_behind(&near) } else { Some(0) };
+        let Some(from) = from else { return };
         if !self.passes(from) {
             return;
         }
@@ -136,7 +149,7 @@ impl Inside {
     }
 }
 
-/// The process of this host that made a connection; `None` when it has closed it already.
+/// The other process of this host that made a connection; `None` when it has closed it already.
 fn process_behind(near: &TcpStream) -> Option<u32> {
     let (its, ours) = (near.peer_addr().ok()?.port(), near.local_addr().ok()?.port());
     let connections = std::fs::read_to_string("/proc/net/tcp").unwrap();
@@ -154,5 +167,6 @@ fn process_behind(near: &TcpStream) -> Option<u32> {
         })
     };
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).find(holds)
+    let others = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    others.filter(|process| *process != std::process::id()).find(holds)
 }

@@ -1,6 +1,7 @@
 //! Removals that this leader has proposed and not yet seen applied.
 
 use super::clock::Running;
+use raft::ProposeError;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use storage::Position;
@@ -20,6 +21,15 @@ pub(super) enum ProposalEnd {
     Refused,
     /// It may yet be.
     Unknown,
+}
+
+impl From<ProposeError> for ProposalEnd {
+    fn from(error: ProposeError) -> Self {
+        match error {
+            ProposeError::Refused(_) => Self::Refused,
+            ProposeError::Unknown(_) => Self::Unknown,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,7 +159,8 @@ mod tests {
         assert!(removals.contains(3, &key(), AT));
         assert!(!removals.contains(3, &key(), Position { index: 6, number: 0 }), "a successor is not");
         assert!(!removals.may_propose(Running::ZERO));
-        assert_eq!(removals.ended(Running::ZERO, batch, ProposalEnd::Refused), [key()]);
+        let refused = ProposeError::Refused("no leader".into());
+        assert_eq!(removals.ended(Running::ZERO, batch, refused.into()), [key()]);
         assert!(!removals.may_propose(Running::ZERO));
         assert!(removals.may_propose(PROPOSE_AGAIN_AFTER));
     }
@@ -157,7 +168,7 @@ mod tests {
     #[test]
     fn an_unknown_outcome_stays_under_way_until_the_log_settles_it() {
         let (mut removals, batch) = removals();
-        removals.ended(Running::ZERO, batch, ProposalEnd::Unknown);
+        removals.ended(Running::ZERO, batch, ProposeError::Unknown("not committed in time".into()).into());
         assert!(removals.contains(3, &key(), AT));
         assert!(removals.may_propose(Running::ZERO), "others need not wait");
         assert!(!removals.wants_last_index(Running::ZERO));

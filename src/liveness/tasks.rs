@@ -7,7 +7,7 @@ use super::removals::ProposalEnd;
 use super::report::{Ask, Content, LANE_ASKS, LANE_REPORTS, Message, Reply};
 use super::shell::Shell;
 use super::stream::REPORT_EVERY;
-use raft::{AppliedEntry, Node, NodeId, ProposeError, Standing};
+use raft::{AppliedEntry, Node, NodeId, Standing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::{Arc, PoisonError};
@@ -334,10 +334,7 @@ async fn propose(shell: Arc<Shell>, node: Node, batch: Batch) {
         Ok(_) => ProposalEnd::Applied,
         Err(error) => {
             tracing::debug!(term, brokers = ?names, %error, "removal not proposed; decided again from what is then known");
-            match error {
-                ProposeError::Refused(_) => ProposalEnd::Refused,
-                ProposeError::Unknown(_) => ProposalEnd::Unknown,
-            }
+            ProposalEnd::from(error)
         }
     };
     shell.with(|core, now| core.proposed(now, number, end));

@@ -2,7 +2,7 @@
 
 use super::worker::Answer;
 use crate::liveness::SessionId;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
 
@@ -26,7 +26,8 @@ pub(super) enum Why {
     Removed,
 }
 
-type Open = HashMap<SessionId, mpsc::UnboundedSender<ToConnection>>;
+/// Sorted: who is told first when all are told to end follows from nothing but who came first.
+type Open = BTreeMap<SessionId, mpsc::UnboundedSender<ToConnection>>;
 
 /// The open connections by session.
 #[derive(Debug, Clone, Default)]

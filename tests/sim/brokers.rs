@@ -28,8 +28,13 @@ const BEATS_PER_REGISTRATION: u64 = 3;
 const PATIENCE: Duration = Duration::from_secs(3);
 /// And to a registration.
 const REGISTRATION_PATIENCE: Duration = Duration::from_secs(16);
-/// Where the first broker is; those behind follow.
+/// Where the first broker is; those behind follow, and behind them the other places that they come back at.
 const FIRST_PLACE: Place = 10;
+/// Brokers at most, and places of each.
+const BROKERS_MAX: u64 = 10;
+const PLACES_OF_ONE: u64 = 9;
+/// Of 100 that come back, so many do at another place, and speak to some of the nodes only.
+const ELSEWHERE_PERCENT: u64 = 40;
 const CLUSTER: &str = "C";
 
 /// A broker, whether it runs or not.
@@ -38,6 +43,8 @@ pub(crate) struct Broker {
     number: u64,
     pub(crate) place: Place,
     pub(crate) key: BrokerKey,
+    /// To which it speaks.
+    nodes: Vec<NodeId>,
     /// How often its address has changed.
     moves: u64,
     pub(crate) timeout: Duration,
@@ -78,7 +85,20 @@ fn key_of(number: u64, moves: u64) -> BrokerKey {
 impl Broker {
     pub(crate) fn new(seed: u64, number: u64, timeout: Duration) -> Self {
         let (place, key) = (FIRST_PLACE + number, key_of(number, 0));
-        Self { seed, number, place, key, moves: 0, timeout, process: None, processes: 0, leaving: Vec::new() }
+        let nodes = NODES.to_vec();
+        let (moves, processes) = (0, 0);
+        Self {
+            seed,
+            number,
+            place,
+            key,
+            nodes,
+            moves,
+            timeout,
+            process: None,
+            processes,
+            leaving: Vec::new(),
+        }
     }
 
     pub(crate) fn lives(&self) -> bool {
@@ -88,11 +108,14 @@ impl Broker {
     pub(crate) fn start(&mut self, now: Moment, host: &Host, network: &Arc<Network>, record: &Arc<Record>) {
         self.processes += 1;
         self.leaving.drain(..).for_each(|task| task.abort());
+        self.settles();
         network.power_on(self.place);
         let mut seen = record.lock();
         seen.dead.deaths.remove(&self.key);
         seen.living.born(now, self.key.clone(), self.place, self.timeout);
-        seen.say(now, || format!("broker {} starts", self.key.address));
+        seen.say(now, || {
+            format!("broker {} starts at {} and speaks to {:?}", self.key.address, self.place, self.nodes)
+        });
         drop(seen);
         let shared = Arc::new(Shared {
             key: self.key.clone(),
@@ -107,11 +130,25 @@ impl Broker {
             network: Arc::clone(network),
             record: Arc::clone(record),
         });
-        let tasks = NODES.map(|node| {
+        let speaks = |node: &NodeId| {
             let dice = Dice::of(self.seed, "broker", self.number << 32 | self.processes << 8 | node);
-            host.spawn(Arc::clone(&shared).speak_to(node, dice))
-        });
-        self.process = Some(Process { shared, tasks: tasks.into() });
+            host.spawn(Arc::clone(&shared).speak_to(*node, dice))
+        };
+        let tasks = self.nodes.iter().map(speaks).collect();
+        self.process = Some(Process { shared, tasks });
+    }
+
+    /// Where its next process is, and to whom that speaks.
+    fn settles(&mut self) {
+        let mut dice = Dice::of(self.seed, "place", self.number << 32 | self.processes);
+        self.nodes = NODES.to_vec();
+        if self.processes > 1 && dice.chance(ELSEWHERE_PERCENT) {
+            self.place = FIRST_PLACE + self.number + BROKERS_MAX * (1 + self.processes % (PLACES_OF_ONE - 1));
+            let least = if dice.chance(60) { 1 } else { 2 };
+            while self.nodes.len() > least {
+                self.nodes.remove(usize::try_from(dice.within(0, self.nodes.len() as u64)).unwrap());
+            }
+        }
     }
 
     /// Ends: `seen`, with its connections closed, or with its whole machine.

@@ -2,13 +2,13 @@
 //! for; snapshots in memory; what the data directory knows.
 
 use crate::dice::Dice;
-use crate::host::Clock;
+use crate::host::{Clock, Moment};
 use crate::record::Record;
 use raft::NodeId;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use storage::directory::Directory;
 use storage::files::MemoryFiles;
@@ -22,12 +22,16 @@ use tokio::sync::Notify;
 const DIRECTORY: &str = "/data";
 /// Segments are small, so that a run has several.
 const SEGMENT_BYTES: u64 = 256 << 10;
+/// How long a write may hang.
+pub(crate) const SLOW_WRITE_MAX: Duration = Duration::from_millis(1_200);
 
 /// What outlives a node's processes.
 #[derive(Default)]
 pub(crate) struct Disk {
     pub(crate) files: MemoryFiles,
     pub(crate) snapshots: MemorySnapshots,
+    /// Each write hangs until then.
+    slow_until: Arc<Mutex<Moment>>,
 }
 
 /// What a process has open.
@@ -38,6 +42,10 @@ pub(crate) struct OpenDisk {
 }
 
 impl Disk {
+    pub(crate) fn is_slow_until(&self, until: Moment) {
+        *self.slow_until.lock().unwrap() = until;
+    }
+
     pub(crate) fn open(
         &self,
         node: NodeId,
@@ -49,7 +57,13 @@ impl Disk {
         let files = Arc::new(self.files.clone());
         let opened = Directory::open(Path::new(DIRECTORY), node, files, runtime, options)
             .map_err(|error| format!("node {node} cannot open its directory: {error}"))?;
-        let log = SimLog { inner: opened.log, asked: Notify::new(), node, record: Arc::clone(record) };
+        let log = SimLog {
+            inner: opened.log,
+            asked: Notify::new(),
+            slow_until: Arc::clone(&self.slow_until),
+            node,
+            record: Arc::clone(record),
+        };
         Ok(OpenDisk {
             directory_id: opened.directory.id(),
             log: Arc::new(log),
@@ -62,6 +76,7 @@ impl Disk {
 pub(crate) struct SimLog {
     inner: Arc<FileLog>,
     asked: Notify,
+    slow_until: Arc<Mutex<Moment>>,
     node: NodeId,
     record: Arc<Record>,
 }
@@ -71,8 +86,13 @@ impl SimLog {
     pub(crate) async fn write(&self, clock: Clock, mut dice: Dice, hangs_of: u64) {
         loop {
             self.asked.notified().await;
-            let hangs = dice.within(0, hangs_of) == 0;
-            let takes = if hangs { dice.ms(100, 1_200) } else { Duration::from_millis(dice.within(0, 4)) };
+            let slow = clock.now() < *self.slow_until.lock().unwrap();
+            let hangs = dice.within(0, hangs_of) == 0 || slow;
+            let takes = if hangs {
+                dice.ms(100, SLOW_WRITE_MAX.as_millis() as u64)
+            } else {
+                Duration::from_millis(dice.within(0, 4))
+            };
             if !takes.is_zero() {
                 clock.sleep_until(clock.now() + takes).await;
             }

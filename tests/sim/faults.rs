@@ -13,6 +13,10 @@ const TICK: Duration = Duration::from_millis(100);
 /// After this a process that was asked to stop is killed.
 const STOPS_WITHIN: Duration = Duration::from_secs(3);
 
+/// Disks are slow from so long before a silent broker's timeout on, for so long.
+const SLOW_BEFORE: Duration = Duration::from_millis(1_200);
+const SLOW_FOR: Duration = Duration::from_millis(2_000);
+
 /// Ends a fault, or goes on with it.
 #[derive(Debug, Clone, Copy)]
 enum Undo {
@@ -21,6 +25,7 @@ enum Undo {
     Kill(NodeId),
     Broker(usize),
     Weather(u64),
+    SlowDisks(Duration),
 }
 
 pub(crate) struct Faults {
@@ -65,6 +70,7 @@ impl Faults {
         self.undo.sort_by_key(|(at, _)| *at);
         std::mem::take(&mut self.undo).into_iter().for_each(|(_, undo)| undo.now(world));
         world.network.heal();
+        world.disks_are_slow_for(Duration::ZERO);
         for node in &mut world.nodes {
             node.paused_until = world.now;
         }
@@ -78,7 +84,7 @@ impl Faults {
         let leader = world.record.lock().hearing.leader().filter(|_| self.dice.chance(40));
         let node = leader.unwrap_or_else(|| self.dice.pick(&NODES).unwrap());
         let other = self.dice.pick(&NODES).unwrap();
-        let kind = self.dice.within(0, 14);
+        let kind = self.dice.within(0, 16);
         let takes = if self.dice.chance(80) { self.dice.ms(100, 3_000) } else { self.dice.ms(3_000, 12_000) };
         world.say(|| format!("fault {kind} of node {node}, other {other}, for {takes:?}"));
         match kind {
@@ -108,6 +114,14 @@ impl Faults {
                 self.later(world, STOPS_WITHIN, Undo::Kill(node));
                 self.later(world, STOPS_WITHIN + takes, Undo::Start(node));
             }
+            // It has no majority, for longer than any broker's timeout.
+            14 => others(node).for_each(|other| {
+                let longer = takes + self.dice.ms(2_000, 8_000);
+                self.kill(world, other, longer);
+            }),
+            15 => others(node).for_each(|other| {
+                world.node(other).paused_until = world.now + takes + self.dice.ms(2_000, 8_000);
+            }),
             _ => {}
         }
     }
@@ -123,7 +137,7 @@ impl Faults {
     /// A node is cut off from all others; it may still hear or still speak.
     fn cut_off(&mut self, world: &World, node: NodeId, takes: Duration) {
         let (both, speaks) = (self.dice.chance(50), self.dice.chance(50));
-        for other in NODES.into_iter().filter(|other| *other != node) {
+        for other in others(node) {
             let (from, to) = if speaks { (other, node) } else { (node, other) };
             self.cut(world, from, to, takes, both);
         }
@@ -172,15 +186,17 @@ impl Faults {
                 let takes = world.brokers[broker].timeout.saturating_sub(Duration::from_millis(1_300))
                     + self.dice.ms(0, 1_600);
                 NODES.into_iter().for_each(|node| self.cut(world, place, node, takes, true));
-                if self.dice.chance(70) {
+                if self.dice.chance(50) {
                     world.brokers[broker].changes();
+                }
+                // Then what is decided on it takes its time.
+                if self.dice.chance(50) {
+                    let begins = world.brokers[broker].timeout.saturating_sub(SLOW_BEFORE);
+                    self.later(world, begins, Undo::SlowDisks(SLOW_FOR));
                 }
             }
             // It reaches one node only.
-            12 => NODES
-                .into_iter()
-                .filter(|other| *other != node)
-                .for_each(|node| self.cut(world, place, node, takes, true)),
+            12 => others(node).for_each(|node| self.cut(world, place, node, takes, true)),
             13 if lives => {
                 world.brokers[broker].leaves(now);
                 self.later(world, takes, Undo::Broker(broker));
@@ -188,6 +204,10 @@ impl Faults {
             _ => {}
         }
     }
+}
+
+fn others(node: NodeId) -> impl Iterator<Item = NodeId> {
+    NODES.into_iter().filter(move |other| *other != node)
 }
 
 impl Undo {
@@ -202,6 +222,7 @@ impl Undo {
                 let World { brokers, now, outside, network, record, .. } = world;
                 brokers[broker].start(*now, outside, network, record);
             }
+            Self::SlowDisks(lasts) => world.disks_are_slow_for(lasts),
             Self::Weather(permille) => world.network.lock().weather.lost_permille = permille,
             Self::Start(_) | Self::Kill(_) | Self::Broker(_) => {}
         }

@@ -5,6 +5,9 @@ use raft::NodeId;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// A node that hears no other one for so long while it runs has lost its majority, however late its packets are.
+const MAJORITY_LOST_AFTER: Duration = Duration::from_secs(2);
+
 /// A process of a node.
 #[derive(Debug)]
 struct Process {
@@ -12,9 +15,33 @@ struct Process {
     ended: Option<Moment>,
     /// Times in which it stood still.
     stood: Vec<(Moment, Moment)>,
+    /// Times in which it heard no other node.
+    alone: Vec<(Moment, Moment)>,
+}
+
+/// Adds a moment to stretches of time; there was a look `every` ago.
+fn extend(stretches: &mut Vec<(Moment, Moment)>, now: Moment, every: Duration) {
+    let begin = now.saturating_sub(every);
+    match stretches.last_mut() {
+        Some((_, end)) if *end >= begin => *end = now,
+        _ => stretches.push((begin, now)),
+    }
 }
 
 impl Process {
+    /// How long it ran between two moments without losing its majority: what was before counts for nothing after it.
+    fn heard(&self, from: Moment, to: Moment) -> Duration {
+        let mut longest = Duration::ZERO;
+        let mut from = from;
+        for (begin, end) in self.alone.iter().filter(|(begin, end)| *end >= *begin + MAJORITY_LOST_AFTER) {
+            if *end > from && *begin < to {
+                longest = longest.max(self.ran(from, (*begin + MAJORITY_LOST_AFTER).min(to)));
+                from = *end;
+            }
+        }
+        longest.max(self.ran(from, to))
+    }
+
     /// How long it ran between two moments.
     fn ran(&self, from: Moment, to: Moment) -> Duration {
         let (from, to) = (from.max(self.born), self.ended.map_or(to, |ended| ended.min(to)));
@@ -46,7 +73,12 @@ pub(crate) struct Hearing {
 
 impl Hearing {
     pub(crate) fn born(&mut self, now: Moment, node: NodeId) {
-        self.processes.entry(node).or_default().push(Process { born: now, ended: None, stood: Vec::new() });
+        self.processes.entry(node).or_default().push(Process {
+            born: now,
+            ended: None,
+            stood: Vec::new(),
+            alone: Vec::new(),
+        });
         self.sights.remove(&node);
     }
 
@@ -59,13 +91,11 @@ impl Hearing {
 
     /// A look at a node; there was one `every` ago.
     pub(crate) fn look(&mut self, now: Moment, every: Duration, node: NodeId, sight: Sight) {
-        if !sight.runs
-            && let Some(process) = self.processes.get_mut(&node).and_then(|processes| processes.last_mut())
-        {
-            let begin = now.saturating_sub(every);
-            match process.stood.last_mut() {
-                Some((_, end)) if *end >= begin => *end = now,
-                _ => process.stood.push((begin, now)),
+        if let Some(process) = self.processes.get_mut(&node).and_then(|processes| processes.last_mut()) {
+            if !sight.runs {
+                extend(&mut process.stood, now, every);
+            } else if sight.speaks_with.is_empty() && sight.half.is_empty() {
+                extend(&mut process.alone, now, every);
             }
         }
         let before = self.sights.remove(&node).filter(|(_, before)| *before == sight);
@@ -83,10 +113,10 @@ impl Hearing {
         self.leader.map(|(_, node, _)| node)
     }
 
-    /// How long a process of a node at most ran between two moments.
-    pub(crate) fn ran(&self, node: NodeId, from: Moment, to: Moment) -> Duration {
+    /// How long a process of a node at most could count a silence between two moments.
+    pub(crate) fn heard(&self, node: NodeId, from: Moment, to: Moment) -> Duration {
         let processes = self.processes.get(&node).into_iter().flatten();
-        processes.map(|process| process.ran(from, to)).max().unwrap_or_default()
+        processes.map(|process| process.heard(from, to)).max().unwrap_or_default()
     }
 
     /// The leader that can decide, the nodes that see what it sees, and since when it knows of every broker what can be

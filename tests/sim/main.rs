@@ -85,7 +85,7 @@ fn invariants_hold_and_there_is_progress() {
         sum(|outcome| outcome.writes),
     );
     // A simulation in which nothing happens proves nothing.
-    assert!(done.iter().all(|outcome| outcome.removals >= 2 && outcome.writes >= 3), "{done:?}");
+    assert!(done.iter().all(|outcome| outcome.removals >= 1 && outcome.writes >= 3), "{done:?}");
 }
 
 /// Only a tokio that takes a seed can be held to it.

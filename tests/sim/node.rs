@@ -149,6 +149,10 @@ impl SimNode {
         }
     }
 
+    pub(crate) fn disk_is_slow_until(&self, until: Moment) {
+        self.disk.is_slow_until(until);
+    }
+
     /// What it thinks of itself and of the brokers.
     pub(crate) fn tell(&self) -> String {
         let Some(process) = &self.process else { return format!("node {} is down", self.id) };
@@ -159,8 +163,9 @@ impl SimNode {
     /// The process is killed: what it wrote is there, synced or not; its connections are closed by the kernel.
     pub(crate) fn kill(&mut self) {
         self.disk.files.kill();
-        drop(self.process.take());
+        // Before its tasks are dropped: in which order tokio does that depends on how many there were in the program.
         self.network.process_ended(self.id);
+        drop(self.process.take());
         self.record.process_ended(self.id);
     }
 
@@ -211,8 +216,8 @@ impl Starting {
         };
         liveness.start(node.clone());
         let (record, id) = (Arc::clone(&self.record), self.id);
-        let followed = node.clone();
-        tokio::spawn(async move { record.follow(id, followed, clock).await });
+        let (followed, network) = (node.clone(), Arc::clone(&self.network));
+        tokio::spawn(async move { record.follow(id, followed, clock, &network).await });
         self.serve(opened, node, liveness, expired).await;
     }
 

@@ -10,6 +10,7 @@ use crate::invariants::former_leader::FormerLeader;
 use crate::invariants::living_stay::LivingStay;
 use crate::invariants::one_history::OneHistory;
 use crate::invariants::registered_is_known::RegisteredIsKnown;
+use crate::network::Network;
 use raft::{AppliedEntry, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -96,14 +97,14 @@ impl Record {
     }
 
     /// Watches a node apply, as long as its process lives.
-    pub(crate) async fn follow(&self, id: NodeId, node: raft::Node, clock: Clock) {
+    pub(crate) async fn follow(&self, id: NodeId, node: raft::Node, clock: Clock, network: &Network) {
         let mut entries = node.entries();
         self.lock().table(clock.now(), id, &node.table());
         loop {
             match entries.recv().await {
                 Ok(entry) => {
                     let mut seen = self.lock();
-                    seen.entry(clock.now(), id, &entry);
+                    seen.entry(clock.now(), id, &entry, network);
                     seen.table(clock.now(), id, &node.table());
                 }
                 Err(RecvError::Lagged(_)) => {}
@@ -131,7 +132,7 @@ impl Seen {
         self.trace = Dice::of(self.trace, what, number).next();
     }
 
-    fn entry(&mut self, now: Moment, node: NodeId, entry: &AppliedEntry) {
+    fn entry(&mut self, now: Moment, node: NodeId, entry: &AppliedEntry, network: &Network) {
         self.applied += 1;
         self.note("applied", node << 56 ^ entry.id.index << 32 ^ entry.id.term << 24);
         self.note("at", u64::try_from(now.as_micros()).unwrap());
@@ -150,10 +151,14 @@ impl Seen {
         self.judged = entry.id.index;
         for removed in removed {
             self.removals += 1;
+            if matches!(removed.cause, Cause::Expired { .. }) {
+                self.known.expired(now, &removed.key);
+            }
             self.say(now, || format!("{} removed at node {node}: {:?}", removed.key.address, removed.cause));
             // Without a leader of that term another invariant is violated.
             if let Some(leader) = self.former.leader(entry.id.term) {
-                let verdict = self.living.removed(&removed, leader, &self.hearing);
+                let verdict =
+                    self.living.removed(&removed, leader, &self.hearing, |place| network.ended(place));
                 self.violated(verdict);
             }
         }

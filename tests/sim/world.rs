@@ -3,6 +3,7 @@
 use crate::brokers::Broker;
 use crate::clients;
 use crate::dice::Dice;
+use crate::disk::SLOW_WRITE_MAX;
 use crate::faults::Faults;
 use crate::hearing::Sight;
 use crate::host::{Host, Moment, STEP};
@@ -34,6 +35,10 @@ const HAND_OVER_MARGIN: Duration = Duration::from_secs(1);
 const LOST_PACKETS_MARGIN: Duration = Duration::from_secs(1);
 /// Where disks hang often, everything may take this much longer.
 const SLOW_DISK_MARGIN: Duration = Duration::from_secs(3);
+/// Between two snapshots, where there are many.
+const FEW_ENTRIES: u64 = 10;
+/// Until the others have no log any more that goes on where a node stopped.
+const SNAPSHOTS_AFTER: Duration = Duration::from_secs(5);
 /// How long the guard counts what is gone as gone at once.
 const GUARD_WINDOW: Duration = Duration::from_secs(10);
 
@@ -51,6 +56,9 @@ pub(crate) struct World {
     /// When it changes next, if it does.
     next_change: Option<Moment>,
     guarded: bool,
+    /// What one lacks others have only in a snapshot, soon.
+    many_snapshots: bool,
+    slow_disks_until: Moment,
     looked: Moment,
 }
 
@@ -77,7 +85,7 @@ impl World {
         let setup = Setup {
             seed,
             guard: dice.chance(50),
-            snapshot_entries: dice.pick(&[40, 200, 50_000]).unwrap(),
+            snapshot_entries: dice.pick(&[FEW_ENTRIES, 100, 50_000]).unwrap(),
             disk_hangs_of: if slow_disks { 40 } else { 2_000 },
         };
         let nodes = NODES.map(|id| SimNode::new(id, setup, &network, &record)).into();
@@ -105,6 +113,8 @@ impl World {
             changing_leaders,
             next_change: None,
             guarded,
+            many_snapshots: setup.snapshot_entries == FEW_ENTRIES,
+            slow_disks_until: now,
             looked,
         }
     }
@@ -139,6 +149,9 @@ impl World {
         let patience =
             PROGRESS_WITHIN + Duration::from_millis(TIMEOUT_MS.1) + self.record.lock().dead.patience;
         self.until("after the faults", patience)?;
+        if self.many_snapshots && self.dice.chance(50) {
+            self.a_leader_knows_from_a_snapshot(patience)?;
+        }
         if self.changing_leaders {
             self.record.lock().dead.patience += HAND_OVER_MARGIN;
             self.next_change = Some(self.now);
@@ -168,6 +181,26 @@ impl World {
             self.step()?;
         }
         Ok(())
+    }
+
+    /// A broker that a node finds in a snapshot only, and that dies when this node has begun to lead.
+    fn a_leader_knows_from_a_snapshot(&mut self, patience: Duration) -> Result<(), String> {
+        let node = self.dice.pick(&NODES).unwrap();
+        self.node(node).kill();
+        self.brokers[3].die(self.now, true);
+        self.brokers[3].moves();
+        self.calm(Duration::from_secs(1))?;
+        self.brokers[3].start(self.now, &self.outside, &self.network, &self.record);
+        self.calm(SNAPSHOTS_AFTER)?;
+        let now = self.now;
+        self.node(node).start(now);
+        self.until("behind a snapshot", patience)?;
+        self.nodes.iter().for_each(|other| other.hands_over_to(node));
+        let leads_for = self.dice.ms(0, 1_500);
+        self.calm(leads_for)?;
+        let seen = self.dice.chance(50);
+        self.brokers[3].die(self.now, seen);
+        self.until("behind a snapshot and a death", patience)
     }
 
     /// The guard keeps some of them, for their timeouts at least.
@@ -250,7 +283,15 @@ impl World {
         let (speaks_with, apart): (Vec<_>, Vec<_>) =
             others().partition(|other| self.network.linked(node, *other));
         let half = apart.into_iter().filter(|other| self.network.half_linked(node, *other)).collect();
-        Sight { runs: self.runs(node), speaks_with, half, fair: self.network.is_fair() }
+        let fair = self.network.is_fair() && self.now >= self.slow_disks_until;
+        Sight { runs: self.runs(node), speaks_with, half, fair }
+    }
+
+    /// A write that begins until then may take longer.
+    pub(crate) fn disks_are_slow_for(&mut self, lasts: Duration) {
+        let until = self.now + lasts;
+        self.nodes.iter().for_each(|node| node.disk_is_slow_until(until));
+        self.slow_disks_until = until + SLOW_WRITE_MAX;
     }
 
     pub(crate) fn say(&self, text: impl FnOnce() -> String) {

@@ -4,7 +4,7 @@ use super::frame::{self, FRAME_BYTES_MAX, Frame, HEADER_BYTES, Kind};
 use super::handshake::Facts;
 use super::message::{self, Reply, Request};
 use super::stream::BoxedStream;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -52,7 +52,8 @@ pub(crate) struct Connection {
 }
 
 struct Shared {
-    pending: Mutex<HashMap<u64, oneshot::Sender<Vec<u8>>>>,
+    /// Sorted: when the connection breaks, those who asked first learn of it first.
+    pending: Mutex<BTreeMap<u64, oneshot::Sender<Vec<u8>>>>,
     opened: Instant,
     /// Milliseconds after `opened` when bytes last moved, either way.
     moved_ms: AtomicU64,
@@ -79,7 +80,7 @@ impl Shared {
         self.opened + Duration::from_millis(ms.load(Ordering::Relaxed))
     }
 
-    fn pending(&self) -> std::sync::MutexGuard<'_, HashMap<u64, oneshot::Sender<Vec<u8>>>> {
+    fn pending(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, oneshot::Sender<Vec<u8>>>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

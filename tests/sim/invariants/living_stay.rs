@@ -4,10 +4,15 @@
 //! which is linked with all other nodes that run, one at least. One that was covered throughout must not go. One that
 //! was not may have ended its connections as far as the others can tell, and expires when it was uncovered for its
 //! whole timeout, of which only that counts in which the one who decided it ran, for who stands still hears nobody, and
-//! which comes after its last registration that was answered with success: whoever answers that has heard it.
+//! which comes after its last registration that was answered with success: whoever answers that has heard it. Nor does
+//! that count before it was without a majority for a while: it starts all clocks anew then.
+//!
+//! It goes for a connection that ended only if a node did find one ended then, by the broker or since the path was cut
+//! for too long: what a node ends itself, or what ends with a node, takes nobody with it.
 
 use crate::hearing::Hearing;
 use crate::host::Moment;
+use crate::network::Place;
 use crate::record::Removed;
 use raft::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,13 +24,15 @@ use storage::route_info::BrokerKey;
 const HEARD_WITHIN: Duration = Duration::from_millis(2_500);
 /// A removal that was decided while it was uncovered is carried out within this after it is covered again.
 const DECIDED_EARLIER: Duration = Duration::from_secs(5);
+/// A node may hear so much later, or tell, that a connection has ended.
+const TOLD_WITHIN: Duration = Duration::from_secs(3);
 /// What is known of silences is no finer.
 const FINENESS: Duration = Duration::from_millis(2_000);
 
 /// A broker's process.
 #[derive(Debug, Clone)]
 pub(crate) struct Life {
-    pub(crate) place: u64,
+    pub(crate) place: Place,
     pub(crate) timeout: Duration,
     pub(crate) registered: bool,
     /// When it asked for the last registration that was answered with success.
@@ -43,7 +50,7 @@ pub(crate) struct LivingStay {
 }
 
 impl LivingStay {
-    pub(crate) fn born(&mut self, now: Moment, key: BrokerKey, place: u64, timeout: Duration) {
+    pub(crate) fn born(&mut self, now: Moment, key: BrokerKey, place: Place, timeout: Duration) {
         let life = Life {
             place,
             timeout,
@@ -81,7 +88,7 @@ impl LivingStay {
     }
 
     /// Looks at all brokers; `covers` tells whether a node hears a broker's machine and can pass that on.
-    pub(crate) fn look(&mut self, now: Moment, covers: impl Fn(NodeId, u64) -> bool) {
+    pub(crate) fn look(&mut self, now: Moment, covers: impl Fn(NodeId, Place) -> bool) {
         for life in self.lives.values_mut() {
             if !life.sessions.iter().any(|node| covers(*node, life.place)) {
                 life.uncovered(now);
@@ -97,18 +104,31 @@ impl LivingStay {
     }
 
     /// `by`: who decided it.
-    pub(crate) fn removed(&self, removed: &Removed, by: NodeId, hearing: &Hearing) -> Result<(), String> {
+    /// `ended`: when a node last found a connection of a machine ended.
+    pub(crate) fn removed(
+        &self,
+        removed: &Removed,
+        by: NodeId,
+        hearing: &Hearing,
+        ended: impl Fn(Place) -> Option<Moment>,
+    ) -> Result<(), String> {
         let Some(life) = self.lives.get(&removed.key).filter(|life| life.registered) else { return Ok(()) };
         let stretch = life.uncovered_since.map(|from| (from, removed.at)).or(life.last_uncovered);
+        let ended = ended(life.place);
         let excused = stretch.is_some_and(|(from, to)| {
             let lately = removed.at <= to + DECIDED_EARLIER;
-            let silent = || hearing.ran(by, from.max(life.succeeded), to) + FINENESS >= life.timeout;
-            lately && (!matches!(removed.cause, Cause::Expired { .. }) || silent())
+            let cause = match removed.cause {
+                Cause::Expired { .. } => {
+                    hearing.heard(by, from.max(life.succeeded), to) + FINENESS >= life.timeout
+                }
+                Cause::Disconnected | Cause::Asked => ended.is_some_and(|at| at + TOLD_WITHIN >= from),
+            };
+            lately && cause
         });
         if excused {
             return Ok(());
         }
-        Err(format!("a living broker was removed by node {by}: {removed:?}, {life:?}"))
+        Err(format!("a living broker was removed by node {by}: {removed:?}, {life:?}, ended {ended:?}"))
     }
 }
 

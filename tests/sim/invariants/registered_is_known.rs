@@ -1,5 +1,6 @@
 //! A registration that was answered with success was in the table of the node that answered, at some moment between
-//! question and answer; and also in the newest table that any node had.
+//! question and answer; and also in the newest table that any node had. It is not removed for its silence behind the
+//! question: whoever said that it is known has heard it, and had not decided that before.
 
 use crate::host::Moment;
 use crate::record::Seen;
@@ -15,11 +16,17 @@ pub(crate) struct RegisteredIsKnown {
     newest: u64,
     present: BTreeSet<BrokerKey>,
     gone: BTreeMap<BrokerKey, Moment>,
+    /// When a broker was last removed for its silence.
+    expired: BTreeMap<BrokerKey, Moment>,
 }
 
 impl RegisteredIsKnown {
     pub(crate) fn left(&mut self, now: Moment, node: NodeId, key: &BrokerKey) {
         self.left.insert((node, key.clone()), now);
+    }
+
+    pub(crate) fn expired(&mut self, now: Moment, key: &BrokerKey) {
+        self.expired.insert(key.clone(), now);
     }
 
     pub(crate) fn table(&mut self, now: Moment, index: u64, present: &BTreeSet<BrokerKey>) {
@@ -38,7 +45,7 @@ impl Seen {
         // A node that is down by now may have had it.
         let here = self.has(node, key) || since(left) || !self.present.contains_key(&node);
         let gone = self.known.gone.get(key);
-        let newest = self.known.present.contains(key) || since(gone);
+        let newest = self.known.present.contains(key) || since(gone) && !since(self.known.expired.get(key));
         if here && newest {
             return;
         }

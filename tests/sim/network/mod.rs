@@ -20,7 +20,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 use std::time::Duration;
-use wire::Wire;
+use wire::{ACCEPTED, EndNumber, Found, Wire};
 
 /// A machine. Nodes have their id; brokers and clients come behind.
 pub(crate) type Place = u64;
@@ -59,6 +59,8 @@ pub(crate) struct Inner {
     listeners: BTreeMap<String, Listener>,
     wires: BTreeMap<u64, Wire>,
     made: BTreeMap<(Place, Place), u64>,
+    /// When a node last found a connection of a machine ended, otherwise than by the node itself.
+    ended: BTreeMap<Place, Moment>,
     next: u64,
 }
 
@@ -102,6 +104,7 @@ impl Network {
             listeners: BTreeMap::new(),
             wires: BTreeMap::new(),
             made: BTreeMap::new(),
+            ended: BTreeMap::new(),
             next: 0,
         })))
     }
@@ -173,6 +176,11 @@ impl Network {
         !lately
             && !inner.paths.cuts.iter().any(|(from, to)| *from == place || *to == place)
             && inner.is_fair()
+    }
+
+    /// When a node last found a connection of a machine ended: by that machine, or since the path was cut for too long.
+    pub(crate) fn ended(&self, place: Place) -> Option<Moment> {
+        self.lock().ended.get(&place).copied()
     }
 
     /// Few packets are lost.
@@ -255,6 +263,17 @@ impl Network {
 }
 
 impl Inner {
+    /// What an end finds, which may be the end.
+    fn receive(&mut self, wire: u64, end: EndNumber, now: Moment, room: usize, waker: &Waker) -> Found {
+        // A connection that is over has told this end already.
+        let Some(wire) = self.wires.get_mut(&wire) else { return Found::Broken };
+        let found = wire.receive(end, now, room, waker);
+        if end == ACCEPTED && matches!(found, Found::Eof | Found::Broken) {
+            self.ended.insert(wire.way(end).1, now);
+        }
+        found
+    }
+
     fn is_fair(&self) -> bool {
         self.weather.lost_permille <= FAIR_PERMILLE
     }

@@ -1,7 +1,7 @@
 //! An end of a connection, as tasks see it.
 
 use super::Network;
-use super::wire::{EndNumber, Found};
+use super::wire::{ACCEPTED, EndNumber, Found};
 use crate::host::{Clock, Moment};
 use bytes::Bytes;
 use raft_namesrv::server::{ClientStream, DeadPeer};
@@ -30,9 +30,7 @@ impl SimStream {
     }
 
     fn look(&self, now: Moment, room: usize, waker: &Waker) -> Found {
-        let mut inner = self.network.lock();
-        // A connection that is over has told this end already.
-        inner.wires.get_mut(&self.wire).map_or(Found::Broken, |wire| wire.receive(self.end, now, room, waker))
+        self.network.lock().receive(self.wire, self.end, now, room, waker)
     }
 
     /// Bytes, none at the end.
@@ -64,6 +62,9 @@ impl SimStream {
         let carried = inner.paths.carry(from, to);
         let Some(wire) = inner.wires.get_mut(&self.wire) else { return Poll::Pending };
         if wire.is_broken(self.end, now) {
+            if self.end == ACCEPTED {
+                inner.ended.insert(to, now);
+            }
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
         if !wire.has_room(self.end, waker) {

@@ -13,6 +13,8 @@ const WINDOW_BYTES: usize = 1 << 20;
 
 /// Which end: 0 connected, 1 accepted.
 pub(super) type EndNumber = usize;
+/// The end of the one who listened.
+pub(super) const ACCEPTED: EndNumber = 1;
 
 pub(crate) struct Wire {
     places: [Place; 2],

@@ -1,0 +1,163 @@
+//! Several layers guard against the same fault, so that a cluster shows nothing when one of them is missing. Here each
+//! is alone.
+
+use super::super::core::{Core, Leader};
+use super::super::report::{Answer, Content, Full, Report, Word, Words};
+use super::super::{Heard, Known, LivenessOptions, SessionId};
+use super::world::{NODES, World, ms};
+use std::time::Duration;
+use storage::Position;
+use storage::command::DataVersion;
+use storage::route_info::{BrokerKey, Live};
+use tokio::sync::oneshot::error::TryRecvError;
+use tokio::time::Instant;
+
+const AT: Position = Position { index: 1, number: 0 };
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+fn key() -> BrokerKey {
+    BrokerKey { cluster: "c".into(), address: "a:1".into() }
+}
+
+/// Node 1 of three, with a broker in its table.
+fn core(start: Instant) -> Core {
+    let live = Live {
+        broker: "b".into(),
+        id: 0,
+        data_version: DataVersion::default(),
+        timeout_ms: u64::try_from(TIMEOUT.as_millis()).unwrap(),
+        ha_address: None,
+        incarnation: AT,
+    };
+    let mut core = Core::new(&LivenessOptions::new(1), 1, start);
+    core.members(start, &NODES.map(|node| (node, true)));
+    core.follow(start, &key(), Some(&live), true);
+    core
+}
+
+/// A report of node 2, which has nothing to tell.
+fn takes(core: &mut Core, now: Instant, sequence: u64) -> bool {
+    let content = if sequence == 1 { Content::Full(Full::default()) } else { Content::Changes(Vec::new()) };
+    let report = Report { process: 2, sequence, answering: None, content, heard: Vec::new() };
+    core.receive(now, 2, report, None).accepted
+}
+
+/// As the leader that it takes itself for.
+fn removes(core: &mut Core, now: Instant) -> bool {
+    let incarnation = |_: &BrokerKey| Some(AT);
+    let leader = Leader { term: 1, applied: 1, incarnation: &incarnation };
+    core.tick(now, Some(&leader));
+    core.decide(now, &leader).removal.is_some()
+}
+
+/// Its lease keeps it from deciding too.
+#[test]
+fn without_a_majority_nobody_goes_and_with_one_everybody_has_a_full_timeout() {
+    let start = Instant::now();
+    let (mut core, mut now) = (core(start), start);
+    while now < start + 2 * TIMEOUT {
+        now += ms(100);
+        assert!(!removes(&mut core, now), "after {:?}", now - start);
+    }
+    let regained = now + ms(100);
+    for sequence in 1.. {
+        now += ms(100);
+        assert!(takes(&mut core, now, sequence));
+        if removes(&mut core, now) {
+            break;
+        }
+        assert!(now < regained + TIMEOUT, "not gone after its timeout");
+    }
+    assert_eq!(now - regained, TIMEOUT);
+}
+
+/// Who is told success would be gone a moment later.
+#[test]
+fn a_leader_gives_its_word_on_a_broker_that_it_removes_when_the_broker_is_gone() {
+    let start = Instant::now();
+    let (mut core, mut now) = (core(start), start);
+    for sequence in 1.. {
+        now += ms(100);
+        assert!(takes(&mut core, now, sequence));
+        if removes(&mut core, now) {
+            break;
+        }
+    }
+    let there = |_: &BrokerKey| Some(AT);
+    let leader = Leader { term: 1, applied: 1, incarnation: &there };
+    let mut told = core.confirm(now, &key(), Some(&leader)).unwrap_err();
+    core.tick(now + ms(50), Some(&leader));
+    assert_eq!(told.try_recv(), Err(TryRecvError::Empty));
+    let gone = |_: &BrokerKey| None;
+    core.follow(now + ms(100), &key(), None, true);
+    core.tick(now + ms(100), Some(&Leader { term: 1, applied: 2, incarnation: &gone }));
+    assert_eq!(told.try_recv(), Ok(Known::Unknown));
+}
+
+/// It may have been given before the broker left, and come late. An older leader gives none without a lease.
+#[test]
+fn a_word_of_an_older_term_does_not_count() {
+    let start = Instant::now();
+    let mut core = core(start);
+    core.leadership(5, Some(2));
+    core.heard(start, SessionId(1), &key(), Heard::Register, Some(AT));
+    let mut told = core.confirm(start, &key(), None).unwrap_err();
+    let answer = |term| Answer {
+        accepted: true,
+        leader: Some(Words { term, applied: 9, words: vec![Word::Known(AT)] }),
+    };
+    assert_eq!(core.poll(start, 2).unwrap().heard, [key()]);
+    core.answered(2, answer(4));
+    assert_eq!((told.try_recv(), core.last_word(&key(), None)), (Err(TryRecvError::Empty), None));
+    assert_eq!(core.poll(start + ms(200), 2).unwrap().heard, [key()], "it asks again");
+    core.answered(2, answer(5));
+    let known = Known::Known { term: 5, incarnation: AT, applied: 9 };
+    assert_eq!((told.try_recv(), core.last_word(&key(), None)), (Ok(known), Some(known)));
+}
+
+/// What a node heard last it could not tell any more. A node that comes back tells.
+#[test]
+fn brokers_of_a_node_that_is_lost_have_a_full_timeout_from_then_on() {
+    let mut world = World::new(1, false);
+    world.run(ms(2_000));
+    let broker = world.broker(10_000, &[3]);
+    world.registers_everywhere(broker);
+    world.run(ms(9_000));
+    world.cut.extend([(3, 1), (3, 2)]);
+    world.beats(broker, 3);
+    world.run(ms(100));
+    world.kill_node(3);
+    world.run(ms(9_500));
+    assert!(world.has(1, broker));
+    world.run(ms(2_000));
+    assert!(!world.has(1, broker));
+}
+
+/// The sender sends all of it when a report got no answer, whether it arrived or not.
+#[test]
+fn a_report_behind_a_gap_is_not_taken() {
+    let start = Instant::now();
+    let mut core = core(start);
+    assert!(takes(&mut core, start, 1));
+    assert!(!takes(&mut core, start, 3));
+    assert!(!takes(&mut core, start, 1));
+    assert!(takes(&mut core, start, 2));
+}
+
+/// The leader before it heard them through that node.
+#[test]
+fn brokers_of_a_node_that_a_new_leader_is_cut_off_from_have_a_full_timeout() {
+    let mut world = World::new(1, false);
+    world.run(ms(2_000));
+    let broker = world.broker(10_000, &[3]);
+    world.registers_everywhere(broker);
+    world.run(ms(500));
+    world.cut.extend([(2, 3), (3, 2)]);
+    world.live_for(ms(30_000));
+    assert!(world.has(2, broker));
+    world.elect(2);
+    world.run(ms(9_500));
+    assert!(world.has(2, broker));
+    world.run(ms(1_000));
+    assert!(!world.has(2, broker));
+}

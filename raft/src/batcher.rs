@@ -140,15 +140,12 @@ impl Batcher {
         }
     }
 
-    /// The first commands of a new cluster, once per term until one of them is applied.
+    /// The first commands of a new cluster, once per term until they are applied. Also when there are none: a leader
+    /// with others, later, must find the cluster born.
     async fn propose_birth(&mut self) {
         let leadership = self.core.leadership();
         let birth = &self.core.context.options.birth;
-        if !leadership.leading
-            || birth.is_empty()
-            || !self.core.published.is_fresh()
-            || self.born_in == Some(leadership.term)
-        {
+        if !leadership.leading || !self.core.published.is_fresh() || self.born_in == Some(leadership.term) {
             return;
         }
         self.born_in = Some(leadership.term);

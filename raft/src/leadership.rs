@@ -98,7 +98,7 @@ impl Core {
             let target = *self.recovery.borrow();
             let reached = target.is_some_and(|index| applied.is_some_and(|id| id.index >= index));
             // A new cluster's first commands are its settings, and to answer before they are in force is to answer wrong.
-            let born = self.context.options.birth.is_empty() || !self.published.is_fresh();
+            let born = !self.published.is_fresh();
             if (leading || reached) && born {
                 self.published.end_replay();
                 self.recovered.store(true, Ordering::Release);

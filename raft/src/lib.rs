@@ -38,7 +38,7 @@ mod types;
 #[path = "../../storage/src/checks/edits.rs"]
 mod edits;
 #[cfg(test)]
-#[path = "../tests/common/memory.rs"]
+#[path = "../tests/cluster/common/memory.rs"]
 #[allow(dead_code, unreachable_pub, reason = "shared with the integration tests")]
 mod memory;
 #[cfg(test)]

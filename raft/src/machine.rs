@@ -44,6 +44,7 @@ impl Machine {
 
     fn apply_entry(&mut self, entry: RaftEntry) -> io::Result<Answers> {
         let id = log_id(&entry.log_id);
+        let of_commands = matches!(entry.payload, EntryPayload::Normal(_));
         let commands: Vec<Command> = match entry.payload {
             EntryPayload::Blank => Vec::new(),
             // What does not decode was written by a newer version, or is damaged: skipping it would let this
@@ -57,7 +58,7 @@ impl Machine {
             }
         };
         let applied = self.table.apply_entry(id, &commands);
-        self.published.entry_applied(self.state(), id, applied.events, !commands.is_empty());
+        self.published.entry_applied(self.state(), id, applied.events, of_commands);
         Ok(Answers(applied.outcomes))
     }
 }

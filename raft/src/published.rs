@@ -30,7 +30,7 @@ pub(crate) struct Published {
     entries: broadcast::Sender<Arc<AppliedEntry>>,
     /// Applying what had been committed before this start.
     replaying: AtomicBool,
-    /// No command has ever been applied: the cluster's first ones are still to come.
+    /// No entry of commands has ever been applied: the cluster's first one is still to come. It may be empty.
     fresh: AtomicBool,
     /// A state that someone wants at exactly one index.
     wanted: Mutex<Option<(u64, Option<Arc<RouteInfo>>)>>,
@@ -75,7 +75,7 @@ impl Published {
         self.entries.subscribe()
     }
 
-    /// Whether no command has ever been applied.
+    /// Whether no entry of commands has ever been applied.
     pub(crate) fn is_fresh(&self) -> bool {
         self.fresh.load(Ordering::Acquire)
     }
@@ -86,9 +86,9 @@ impl Published {
     }
 
     /// Shows the state after an entry, then tells the news.
-    pub(crate) fn entry_applied(&self, state: State, id: LogId, events: Vec<Event>, had_commands: bool) {
+    pub(crate) fn entry_applied(&self, state: State, id: LogId, events: Vec<Event>, of_commands: bool) {
         let replay = self.replaying.load(Ordering::Acquire);
-        self.show(state, id, had_commands);
+        self.show(state, id, of_commands);
         // Nobody listening is fine.
         let _ = self.entries.send(Arc::new(AppliedEntry { id, events, replay, replaced: false }));
     }
@@ -101,7 +101,7 @@ impl Published {
         let _ = self.entries.send(Arc::new(entry));
     }
 
-    fn show(&self, state: State, id: LogId, had_commands: bool) {
+    fn show(&self, state: State, id: LogId, of_commands: bool) {
         let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((index, kept)) = wanted.as_mut()
             && *index == id.index
@@ -111,7 +111,7 @@ impl Published {
         drop(wanted);
         self.state.store(Arc::new(state));
         // Between the two: who finds it not fresh finds the commands, and who is woken finds it not fresh.
-        if had_commands {
+        if of_commands {
             self.fresh.store(false, Ordering::Release);
         }
         self.applied.send_replace(Some(id));

@@ -18,6 +18,17 @@ pub(crate) fn request(code: i32, fields: &[(&str, &str)]) -> RemotingCommand {
 
 /// REGISTER_BROKER of a broker in cluster `C` with these topics.
 pub(crate) fn registration(name: &str, id: &str, address: &str, topics: &[&str]) -> RemotingCommand {
+    registration_in("C", name, id, address, topics)
+}
+
+/// The same in another cluster.
+pub(crate) fn registration_in(
+    cluster: &str,
+    name: &str,
+    id: &str,
+    address: &str,
+    topics: &[&str],
+) -> RemotingCommand {
     let config = |topic: &&str| {
         let config = json!({
             "topicName": topic, "readQueueNums": 4, "writeQueueNums": 4, "perm": 6, "topicSysFlag": 0,
@@ -33,7 +44,7 @@ pub(crate) fn registration(name: &str, id: &str, address: &str, topics: &[&str])
         ("brokerName", name),
         ("brokerId", id),
         ("brokerAddr", address),
-        ("clusterName", "C"),
+        ("clusterName", cluster),
         ("haServerAddr", address),
     ];
     request(code::REGISTER_BROKER, &fields).with_body(body.to_string().into_bytes())
@@ -72,6 +83,14 @@ impl Client {
                 read => self.received.extend_from_slice(&buffer[..read]),
             }
         }
+    }
+
+    /// Whether there is neither an answer nor a close now.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.stream.set_nonblocking(true).unwrap();
+        let peeked = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false).unwrap();
+        self.received.is_empty() && peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     }
 
     /// Sends a request and takes its answer.

@@ -1,6 +1,6 @@
 //! Brokers that claim one place.
 
-use crate::client::{Client, registration, request};
+use crate::client::{Client, registration, registration_in, request};
 use crate::process::{Node, cluster, metric, until};
 use raft_namesrv::wire::codes::request as code;
 
@@ -18,6 +18,11 @@ fn cluster_info(nodes: &[Node]) -> String {
     });
     assert!(answers.iter().all(|(_, body)| *body == answers[0].1), "{answers:?}");
     String::from_utf8(answers[0].1.to_vec()).unwrap()
+}
+
+/// Conflicts that a node has applied since it started.
+fn count(node: &Node, kind: &str) -> u64 {
+    metric(node, &format!("rocketmq_namesrv_conflicts_total{{kind=\"{kind}\"}}"))
 }
 
 #[test]
@@ -38,9 +43,6 @@ fn two_addresses_under_one_name_and_id_are_told_counted_and_the_same_everywhere(
             assert!(info.contains(holds) && !info.contains(other), "round {round}: {info}");
         }
     }
-    let count = |node: &Node, kind: &str| {
-        metric::<u64>(node, &format!("rocketmq_namesrv_conflicts_total{{kind=\"{kind}\"}}"))
-    };
     for node in &nodes {
         until("five changes of each", || count(node, "address") == 10);
         assert_eq!(count(node, "cluster"), 0);
@@ -49,4 +51,62 @@ fn two_addresses_under_one_name_and_id_are_told_counted_and_the_same_everywhere(
         let line = format!("broker={name} id=0 holder={first} (C) claimant={second} (C)");
         until("the leader has said so", || nodes.iter().any(|node| node.has_logged(&line)));
     }
+}
+
+#[test]
+fn one_name_in_two_clusters_is_told_once_counted_and_the_same_everywhere() {
+    const CLUSTERS: [&str; 2] = ["C1", "C2"];
+    const ROUNDS: usize = 4;
+    let dir = tempfile::tempdir().unwrap();
+    let nodes = cluster(dir.path());
+    let mut clients: Vec<_> = nodes.iter().map(|node| Client::connect(node.address).unwrap()).collect();
+    let (apart, same) = (["10.0.0.1:10911", "10.0.0.2:10911"], ["10.0.0.3:10911", "10.0.0.4:10911"]);
+    for round in 0..ROUNDS {
+        for (at, cluster) in CLUSTERS.into_iter().enumerate() {
+            let id = at.to_string();
+            // Under ids of their own both stay, and under one id each takes the other's place.
+            for step in 0..nodes.len() {
+                let client = &mut clients[(round + step) % nodes.len()];
+                client.done(&registration_in(cluster, "apart", &id, apart[at], &["t0", "t1"]));
+                client.done(&registration_in(cluster, "same", "0", same[at], &["t0", "t1"]));
+            }
+            let info = cluster_info(&nodes);
+            let shown = |address: &str| info.contains(address);
+            assert!(
+                shown(apart[at]) && (round == 0 || apart.into_iter().all(shown)),
+                "round {round}: {info}"
+            );
+            assert!(shown(same[at]) && !shown(same[1 - at]), "round {round}: {info}");
+        }
+    }
+    let changes = 2 * ROUNDS as u64 - 1;
+    for node in &nodes {
+        until("the second of the one, and each change of the other", || {
+            count(node, "cluster") == 1 + changes
+        });
+        assert_eq!(count(node, "address"), changes);
+    }
+
+    clients[0].done(&registration("last", "0", "10.0.0.9:10911", &["t0", "t1"]));
+    let mut lines = Vec::new();
+    until("the leader has told of all before", || {
+        lines.extend(nodes.iter().flat_map(Node::logged));
+        lines.iter().any(|line| line.contains("broker registered") && line.contains("broker=last"))
+    });
+    // Of one name a leader tells once per 10 s, and one address after the other is two conflicts in one entry.
+    let conflicts = |name: &str| -> Vec<_> {
+        let name = format!("broker={name} ");
+        lines.iter().filter(|line| line.contains("conflict: ") && line.contains(&name)).collect()
+    };
+    let told = conflicts("apart");
+    let said = [
+        "WARN",
+        "one broker name in two clusters",
+        "holder=10.0.0.1:10911 (C1)",
+        "claimant=10.0.0.2:10911 (C2)",
+    ];
+    assert!(told.len() == 1 && said.iter().all(|said| told[0].contains(said)), "{told:#?}");
+    let told = conflicts("same");
+    let both = "holder=10.0.0.3:10911 (C1) claimant=10.0.0.4:10911 (C2)";
+    assert!(told.first().is_some_and(|line| line.contains(both)), "{told:#?}");
 }

@@ -10,19 +10,23 @@ const CLIENTS: usize = 10_000;
 /// Clients poll their routes every 30 s: each of so many must have its answer in a fraction of it.
 const ROUND_MAX: Duration = Duration::from_secs(15);
 
-/// Files that this process and the nodes that it starts may have open.
-fn raise_open_files() {
+/// Files that everything else in this process has open, other tests among it.
+const OTHER_FILES: u64 = 2_000;
+
+/// Lets this process and the nodes that it starts open as many files as they may. `false`: those are too few.
+fn raise_open_files() -> bool {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
-    let room = limit.maximum.unwrap_or(u64::MAX);
-    assert!(room > CLIENTS as u64 + 500, "{room} open files are too few: ulimit -Hn");
+    limit.maximum.is_none_or(|maximum| maximum >= CLIENTS as u64 + OTHER_FILES)
 }
 
-/// `cargo test --test cli crowd -- --ignored --nocapture` prints what it costs.
+/// `cargo test --test cli crowd -- --nocapture` prints what it costs.
 #[test]
-#[ignore = "opens 10,000 connections"]
 fn ten_thousand_clients_at_one_follower_are_answered() {
-    raise_open_files();
+    if !raise_open_files() {
+        println!("skipped: {CLIENTS} connections and some more are beyond `ulimit -Hn`");
+        return;
+    }
     let dir = tempfile::tempdir().unwrap();
     let nodes = cluster(dir.path());
     let leads = leader(&nodes);

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 /// Of the brokers, which beat every second.
 const TIMEOUT: Duration = Duration::from_secs(4);
+/// For a busy machine: a majority that did not hear each other for a second starts all clocks anew.
+const MARGIN: Duration = Duration::from_secs(8);
 const BROKERS: usize = 2;
 
 #[test]
@@ -14,6 +16,7 @@ fn brokers_whose_connections_to_nodes_fall_silent_stay_while_one_is_left() {
     let nodes = cluster(dir.path());
     let took = cut_one_after_the_other(&nodes, State::Silent);
     assert!(took > TIMEOUT - Duration::from_secs(2), "they last beat a second ago: {took:?}");
+    assert!(took < TIMEOUT + MARGIN, "still there after {took:?}");
     for node in &nodes {
         assert_eq!(removed(node), (BROKERS as u64, 0), "expired, disconnected");
     }

@@ -5,6 +5,7 @@
 
 mod acting_master;
 mod addresses;
+mod apart;
 mod client;
 mod commands;
 mod conflicts;
@@ -13,6 +14,7 @@ mod cut_off;
 mod dev;
 mod guard;
 mod leaders;
+mod newcomers;
 mod paused;
 mod play;
 mod process;

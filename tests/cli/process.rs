@@ -146,6 +146,11 @@ impl Node {
         self.http.to_string()
     }
 
+    /// Its id as a process.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Where other nodes connect to.
     pub(crate) fn peers(&self) -> String {
         self.peers.to_string()
@@ -154,6 +159,11 @@ impl Node {
     /// Whether it has logged this since it was last asked.
     pub(crate) fn has_logged(&self, text: &str) -> bool {
         self.log.try_iter().any(|line| line.contains(text))
+    }
+
+    /// What it has logged since it was last asked.
+    pub(crate) fn logged(&self) -> Vec<String> {
+        self.log.try_iter().collect()
     }
 
     /// What it logs until a line has this text, from where it was last asked.
@@ -184,9 +194,14 @@ impl Node {
         self.address.to_string()
     }
 
+    /// Tells it to end, as an operator does.
+    pub(crate) fn tell_to_end(&self) {
+        tell_to_end(&self.child);
+    }
+
     /// Ends it as an operator does; gives its exit code.
     pub(crate) fn terminate(mut self) -> i32 {
-        tell_to_end(&self.child);
+        self.tell_to_end();
         self.child.wait().unwrap().code().unwrap()
     }
 
@@ -230,8 +245,17 @@ pub(crate) fn cluster(dir: &Path) -> Vec<Node> {
 
 /// The same with more arguments for each node.
 pub(crate) fn cluster_with(dir: &Path, more: &[&str]) -> Vec<Node> {
+    cluster_behind(dir, more, |_, address| address)
+}
+
+/// The same, in which the others reach a node where `front` says, which is told its place and its own address.
+pub(crate) fn cluster_behind(
+    dir: &Path,
+    more: &[&str],
+    mut front: impl FnMut(usize, SocketAddr) -> SocketAddr,
+) -> Vec<Node> {
     // A port that was free a moment ago may be taken by somebody else since: then all begin again, with others.
-    let mut attempts = (1..=5).map(|attempt| try_cluster(&dir.join(attempt.to_string()), more));
+    let mut attempts = (1..=5).map(|attempt| try_cluster(&dir.join(attempt.to_string()), more, &mut front));
     let nodes = attempts.find_map(Result::ok).expect("no three free ports");
     all_ready(&nodes);
     nodes
@@ -244,10 +268,15 @@ pub(crate) fn all_ready(nodes: &[Node]) {
     });
 }
 
-fn try_cluster(dir: &Path, more: &[&str]) -> Result<Vec<Node>, Vec<String>> {
+fn try_cluster(
+    dir: &Path,
+    more: &[&str],
+    mut front: impl FnMut(usize, SocketAddr) -> SocketAddr,
+) -> Result<Vec<Node>, Vec<String>> {
     let peers: Vec<_> = (0..3).map(|_| free_address()).collect();
-    let member = |(at, address): (usize, &String)| format!("{}={address}", at + 1);
-    let members = peers.iter().enumerate().map(member).collect::<Vec<_>>().join(",");
+    let mut member =
+        |(at, address): (usize, &String)| format!("{}={}", at + 1, front(at, address.parse().unwrap()));
+    let members = peers.iter().enumerate().map(&mut member).collect::<Vec<_>>().join(",");
     let start = |(at, peer): (usize, &String)| {
         let (id, listen, http) = ((at + 1).to_string(), free_address(), free_address());
         let identity = ["--node-id", &id, "--members", &members];
@@ -270,16 +299,18 @@ fn free_address() -> String {
     }
 }
 
+/// What a node says of itself, whether it knows a leader or not.
+pub(crate) fn status(node: &Node) -> serde_json::Value {
+    let output = run(&["status", "--json", "-n", &node.at()]);
+    let mut statuses: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    statuses[0].take()
+}
+
 /// The place of the node that leads.
 pub(crate) fn leader(nodes: &[Node]) -> usize {
-    let leads = |node: &Node| {
-        let output = run(&["status", "--json", "-n", &node.at()]);
-        let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        status[0]["leading"] == true
-    };
     let mut found = None;
     until("there is a leader", || {
-        found = nodes.iter().position(leads);
+        found = nodes.iter().position(|node| status(node)["leading"] == true);
         found.is_some()
     });
     found.unwrap()

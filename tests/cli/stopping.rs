@@ -1,7 +1,7 @@
 //! A node that is told to stop while brokers and clients are busy with it.
 
 use crate::client::{Client, registration, request};
-use crate::process::{Play, cluster, leader, until, until_there_are};
+use crate::process::{Play, cluster, cluster_with, leader, metric, until, until_there_are};
 use raft_namesrv::wire::RemotingCommand;
 use raft_namesrv::wire::codes::request as code;
 use std::net::SocketAddr;
@@ -111,4 +111,57 @@ fn a_leader_that_stops_under_load_answers_what_it_has_and_the_others_go_on() {
             until("an acknowledged write is there", || client.ask(&ask).unwrap().code == 0);
         }
     }
+}
+
+/// Writes at a node that stays until one is done after the other has ended; gives the longest time without one.
+fn longest_wait(ended: &AtomicBool, at: SocketAddr, key: &str) -> Duration {
+    let mut client = Client::connect(at).unwrap();
+    let (mut last, mut longest) = (Instant::now(), Duration::ZERO);
+    loop {
+        let is_last = ended.load(Ordering::Acquire);
+        if client.ask(&put(key, "v")).unwrap().code == 0 {
+            longest = longest.max(last.elapsed());
+            last = Instant::now();
+            if is_last {
+                return longest;
+            }
+        }
+    }
+}
+
+/// What is under way at it can still be done through another leader, and nobody waits for an election: here the shortest
+/// takes far longer than any write may.
+#[test]
+fn a_leader_that_stops_hands_over_before_it_closes_connections() {
+    const WAIT_MAX: Duration = Duration::from_secs(3);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("namesrv.conf");
+    std::fs::write(&file, "electionTimeoutMinMillis=8000\nelectionTimeoutMaxMillis=12000\n").unwrap();
+    let mut nodes = cluster_with(dir.path(), &["-c", file.to_str().unwrap()]);
+    let stops = nodes.remove(leader(&nodes));
+    // Answered only when its time is over: until then the node keeps the connection.
+    let waits_for_ever = [("topic", "t"), ("__MIN_REVISION", "1000000")];
+    let mut under_way = Client::connect(stops.address).unwrap();
+    under_way.send(&request(code::GET_ROUTEINFO_BY_TOPIC, &waits_for_ever)).unwrap();
+    // Begun behind it.
+    under_way.done(&request(code::GET_BROKER_CLUSTER_INFO, &[]));
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writing = ["a", "b"].map(|key| {
+            let (at, ended) = (nodes[usize::from(key == "b")].address, &ended);
+            scope.spawn(move || longest_wait(ended, at, key))
+        });
+        stops.tell_to_end();
+        until("another leads", || {
+            nodes.iter().any(|node| metric::<u64>(node, "rocketmq_namesrv_leading") == 1)
+        });
+        let was_under_way = under_way.is_quiet();
+        let (exit_code, log) = stops.ended();
+        ended.store(true, Ordering::Release);
+        assert!(was_under_way, "it led until its connections were closed: {log:#?}");
+        assert_eq!(exit_code, 0, "{log:#?}");
+        let waited = writing.map(|writing| writing.join().unwrap());
+        assert!(waited.iter().all(|waited| *waited < WAIT_MAX), "{waited:?}");
+        println!("the longest waits for a write while the leader stopped: {waited:?}");
+    });
 }

@@ -1,5 +1,6 @@
-//! A wire between brokers and a node, which a test can cut.
+//! A wire to a node from brokers or from the other nodes, which a test can cut.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,19 +25,38 @@ pub(crate) struct Wire {
 
 struct Inside {
     to: SocketAddr,
-    state: Mutex<(State, Vec<TcpStream>)>,
+    /// Whether it must know who connects.
+    tells_apart: bool,
+    state: Mutex<Held>,
     changed: Condvar,
     /// Bytes that came from the node.
     answered: AtomicU64,
 }
 
+struct Held {
+    state: State,
+    /// Processes to which it is silent, whatever it is to others.
+    silent_to: BTreeSet<u32>,
+    streams: Vec<TcpStream>,
+}
+
 impl Wire {
     pub(crate) fn to(node: SocketAddr) -> Self {
+        Self::new(node, false)
+    }
+
+    /// One that can fall silent to single processes.
+    pub(crate) fn that_tells_apart(node: SocketAddr) -> Self {
+        Self::new(node, true)
+    }
+
+    fn new(node: SocketAddr, tells_apart: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let inside = Arc::new(Inside {
             to: node,
-            state: Mutex::new((State::Whole, Vec::new())),
+            tells_apart,
+            state: Mutex::new(Held { state: State::Whole, silent_to: BTreeSet::new(), streams: Vec::new() }),
             changed: Condvar::new(),
             answered: AtomicU64::new(0),
         });
@@ -52,12 +72,23 @@ impl Wire {
 
     pub(crate) fn set(&self, state: State) {
         let mut held = self.inside.state.lock().unwrap();
-        held.0 = state;
+        held.state = state;
         if state == State::Closed {
-            for stream in held.1.drain(..) {
+            for stream in held.streams.drain(..) {
                 // Gone already when its peer closed it.
                 let _ = stream.shutdown(Shutdown::Both);
             }
+        }
+        self.inside.changed.notify_all();
+    }
+
+    /// Falls silent to one process, or is to it again what it is to others.
+    pub(crate) fn set_silent_to(&self, process: u32, silent: bool) {
+        let mut held = self.inside.state.lock().unwrap();
+        if silent {
+            held.silent_to.insert(process);
+        } else {
+            held.silent_to.remove(&process);
         }
         self.inside.changed.notify_all();
     }
@@ -75,37 +106,40 @@ impl Drop for Wire {
 }
 
 impl Inside {
-    /// Waits while it is silent. `false`: it is closed.
-    fn passes(&self) -> bool {
+    /// Waits while it is silent to this process. `false`: it is closed.
+    fn passes(&self, from: u32) -> bool {
         let held = self.state.lock().unwrap();
-        self.changed.wait_while(held, |held| held.0 == State::Silent).unwrap().0 == State::Whole
+        let silent = |held: &mut Held| held.state == State::Silent || held.silent_to.contains(&from);
+        self.changed.wait_while(held, silent).unwrap().state == State::Whole
     }
 
     fn connect(self: Arc<Self>, near: TcpStream) {
-        if !self.passes() {
+        let from = if self.tells_apart { process_behind(&near) } else { Some(0) };
+        let Some(from) = from else { return };
+        if !self.passes(from) {
             return;
         }
         let Ok(far) = TcpStream::connect(self.to) else { return };
         {
             let mut held = self.state.lock().unwrap();
-            if held.0 == State::Closed {
+            if held.state == State::Closed {
                 return;
             }
-            held.1.extend([near.try_clone().unwrap(), far.try_clone().unwrap()]);
+            held.streams.extend([near.try_clone().unwrap(), far.try_clone().unwrap()]);
         }
         let (from_near, to_far) = (near.try_clone().unwrap(), far.try_clone().unwrap());
         let asks = self.clone();
-        std::thread::spawn(move || asks.pass_on(from_near, to_far, |_| ()));
-        self.pass_on(far, near, |bytes| {
+        std::thread::spawn(move || asks.pass_on(from, from_near, to_far, |_| ()));
+        self.pass_on(from, far, near, |bytes| {
             self.answered.fetch_add(bytes as u64, Ordering::Relaxed);
         });
     }
 
-    fn pass_on(&self, mut from: TcpStream, mut to: TcpStream, count: impl Fn(usize)) {
+    fn pass_on(&self, process: u32, mut from: TcpStream, mut to: TcpStream, count: impl Fn(usize)) {
         let mut bytes = [0; 16 << 10];
         loop {
             let read = from.read(&mut bytes).unwrap_or(0);
-            if !self.passes() || read == 0 || to.write_all(&bytes[..read]).is_err() {
+            if !self.passes(process) || read == 0 || to.write_all(&bytes[..read]).is_err() {
                 let _ = from.shutdown(Shutdown::Both);
                 let _ = to.shutdown(Shutdown::Both);
                 return;
@@ -113,4 +147,26 @@ impl Inside {
             count(read);
         }
     }
+}
+
+/// The other process of this host that made a connection; `None` when it has closed it already.
+fn process_behind(near: &TcpStream) -> Option<u32> {
+    let (its, ours) = (near.peer_addr().ok()?.port(), near.local_addr().ok()?.port());
+    let connections = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let socket = connections.lines().find_map(|line| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        let is_its =
+            fields[1].ends_with(&format!(":{its:04X}")) && fields[2].ends_with(&format!(":{ours:04X}"));
+        is_its.then(|| format!("socket:[{}]", fields[9]))
+    })?;
+    let holds = |process: &u32| {
+        // Those of other users cannot be read, and those that end meanwhile hold nothing.
+        let files = std::fs::read_dir(format!("/proc/{process}/fd"));
+        files.into_iter().flatten().flatten().any(|file| {
+            std::fs::read_link(file.path()).is_ok_and(|target| target.as_os_str() == socket.as_str())
+        })
+    };
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let others = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    others.filter(|process| *process != std::process::id()).find(holds)
 }

@@ -100,9 +100,12 @@ impl Node {
     }
 
     /// Ends what is left of it after its consensus was shut down under it; how it ends does not matter.
-    pub(crate) async fn kill(mut self) {
+    pub(crate) async fn kill(mut self) -> Stopped {
+        let addresses = (self.running.address, self.running.peer_address);
         drop(self.stop.take());
         let _ = tokio::time::timeout(PATIENCE, self.task).await.expect("it did not end");
+        drop(self.running);
+        Stopped { config: self.config, dir: self.dir, addresses }
     }
 }
 

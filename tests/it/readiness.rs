@@ -7,10 +7,14 @@ use raft::{MemberChange, SnapshotPolicy, Standing};
 use raft_namesrv::service::Ready;
 use raft_namesrv::wire::codes::request as code;
 use std::time::Duration;
+use storage::command::{Change, Command, Origin, PutKv};
 use storage::route_info::BrokerKey;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
+
+/// For what is rounded between two clocks.
+const SLACK_MS: u64 = 500;
 
 /// Status code of a GET on the HTTP port.
 async fn http(node: &Node, path: &str) -> u16 {
@@ -76,6 +80,14 @@ async fn a_node_that_was_away_for_long_answers_nothing_from_before() {
         put(&mut client, "k", &n.to_string()).await;
         n += 1;
     }
+    // It registered before, and has said nothing since.
+    let key = BrokerKey { cluster: new.cluster.as_str().into(), address: new.address.as_str().into() };
+    let silence_ms = |node: &Node| node.running.liveness.silence_ms(&key);
+    while silence_ms(&nodes[0]).is_none_or(|ms| ms < 2 * SLACK_MS) {
+        assert!(begun.elapsed() < PATIENCE, "it was heard");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let started = Instant::now();
     let back = away.start().await;
     let mut client = Client::connect(back.address()).await;
     let begun = Instant::now();
@@ -91,13 +103,94 @@ async fn a_node_that_was_away_for_long_answers_nothing_from_before() {
     assert_eq!(client.route("old_t0").await, Err(17));
     becomes(&back, Ready::Yes).await;
     // The snapshot told of it and no entry did. Should this node come to lead, it must be able to see it die.
-    let key = BrokerKey { cluster: new.cluster.as_str().into(), address: new.address.as_str().into() };
     let begun = Instant::now();
-    while back.running.liveness.silence_ms(&key).is_none() {
+    let silent_ms = loop {
+        if let Some(ms) = silence_ms(&back) {
+            break ms;
+        }
         assert!(begun.elapsed() < PATIENCE, "the broker is in the table and has no deadline");
         tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    };
+    // What was before this node started is nobody's silence to it.
+    let runs_ms = u64::try_from(started.elapsed().as_millis()).unwrap();
+    assert!(
+        silent_ms <= runs_ms + SLACK_MS,
+        "silent for {silent_ms} ms at a node that runs for {runs_ms} ms"
+    );
     for node in nodes.into_iter().chain([back]) {
+        node.stop().await;
+    }
+}
+
+/// Has that many entries made, past the wire, where it leads.
+async fn put_entries(nodes: &[Node], count: usize) {
+    /// As many are on their way at once as a leader lets.
+    const AT_A_TIME: usize = 4;
+    let node = &nodes[nodes::leader(nodes).await].running.node;
+    let putting = (0..AT_A_TIME).map(|at| async move {
+        for n in 0..count / AT_A_TIME {
+            let value = Some(n.to_string().into());
+            let change = Change::PutKv(PutKv { namespace: "n".into(), key: at.to_string().into(), value });
+            let command = Command { origin: Origin::default(), change };
+            node.propose(command, Instant::now() + PATIENCE).await.unwrap();
+        }
+    });
+    futures_util::future::join_all(putting).await;
+}
+
+/// Nothing but the log tells it, and that takes a while.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_ten_thousand_entries_behind_answers_nothing_from_between() {
+    const ENTRIES: usize = 10_000;
+    let mut nodes = nodes::cluster_with(3, |config| {
+        config.batch_commands_max = 1;
+        config.service.readiness.recovery_wait = None;
+    })
+    .await;
+    let (old, new) = (Broker::new("old", 3), Broker::new("new", 3));
+    let mut client = Client::connect(nodes[0].address()).await;
+    client.done(&old.register()).await;
+    nodes::same_revision(&nodes).await;
+    let away = nodes.pop().unwrap().stop().await;
+    put_entries(&nodes, ENTRIES).await;
+    // At the very end.
+    client.done(&old.unregister()).await;
+    client.done(&new.register()).await;
+    let level = nodes::same_revision(&nodes).await;
+    let purged = |node: &Node| node.running.node.status().purged.is_some();
+    assert!(!nodes.iter().any(purged), "it would get a snapshot");
+
+    let stopped = futures_util::future::join_all(nodes.into_iter().map(Node::stop)).await;
+    let back = away.start().await;
+    assert!(back.revision() + ENTRIES as u64 <= level, "{} of {level}", back.revision());
+    let mut client = Client::connect(back.address()).await;
+    let look_up = |topic: &str| request(code::GET_ROUTEINFO_BY_TOPIC, &[("topic", topic)]);
+    let not_ready = (1, Some("name server not ready"));
+    let answer = client.ask(&look_up("new_t0")).await;
+    assert_eq!((answer.code, answer.remark.as_deref()), not_ready);
+    let starting = futures_util::future::join_all(stopped.into_iter().map(|node| node.start()));
+    let watching = async {
+        let (begun, mut between) = (Instant::now(), 0);
+        loop {
+            let applied = back.revision();
+            let (of_old, of_new) =
+                (client.ask(&look_up("old_t0")).await, client.ask(&look_up("new_t0")).await);
+            if of_new.code == 0 {
+                println!("{between} times not ready while it applied");
+                return;
+            }
+            // Either may be the first that is answered.
+            assert!(of_old.code == 1 || of_old.code == 17 && back.revision() >= level, "{}", of_old.code);
+            assert_eq!((of_new.code, of_new.remark.as_deref()), not_ready);
+            between += usize::from(applied + (ENTRIES as u64) > level && applied < level);
+            assert!(begun.elapsed() < PATIENCE, "never ready again");
+        }
+    };
+    let (others, ()) = tokio::join!(starting, watching);
+    assert!(back.revision() >= level);
+    assert_eq!(client.route("old_t0").await, Err(17));
+    assert!(client.route("new_t0").await.is_ok());
+    for node in others.into_iter().chain([back]) {
         node.stop().await;
     }
 }

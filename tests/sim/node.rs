@@ -173,8 +173,9 @@ impl SimNode {
     /// The process is killed: what it wrote is there, synced or not; its connections are closed by the kernel.
     pub(crate) fn kill(&mut self) {
         self.disk.files.kill();
-        drop(self.process.take());
+        // Before its tasks are dropped: in which order tokio does that depends on how many there were in the program.
         self.network.process_ended(self.id);
+        drop(self.process.take());
         self.record.process_ended(self.id);
     }
 

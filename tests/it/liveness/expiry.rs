@@ -5,12 +5,28 @@ use super::{
     until, while_beating,
 };
 use crate::client::{Broker, Client, request};
-use crate::nodes::{self, Node, PATIENCE};
+use crate::nodes::{self, Node};
 use raft_namesrv::wire::codes::request as code;
 use serde_json::json;
 use std::time::Duration;
 use storage::route_info::BrokerKey;
 use tokio::time::Instant;
+
+/// Beyond a broker's own timeout, for a busy machine: a majority that did not hear each other for a second starts all
+/// clocks anew.
+const MARGIN: Duration = Duration::from_secs(8);
+
+/// Until when a broker that says nothing since then must be gone.
+fn time_of(silent: &Broker) -> Duration {
+    Duration::from_millis(u64::try_from(silent.timeout_ms.unwrap()).unwrap()) + MARGIN
+}
+
+/// Waits until no node routes to a broker that says nothing since then, and that it did not take long.
+async fn gone_in_time(nodes: &[Node], silent: &Broker, since: Instant) {
+    gone(nodes, silent).await;
+    let took = since.elapsed();
+    assert!(took < time_of(silent), "{} was there for {took:?}", silent.name);
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_broker_goes_and_its_connections_are_closed() {
@@ -18,8 +34,9 @@ async fn a_silent_broker_goes_and_its_connections_are_closed() {
     let silent = broker("silent", 1_500);
     let begun = Instant::now();
     let mut connections = registered_everywhere(&nodes, &silent).await;
+    let registered = Instant::now();
     assert_stays(&nodes, &silent).await;
-    gone(&nodes, &silent).await;
+    gone_in_time(&nodes, &silent, registered).await;
     assert!(begun.elapsed() >= Duration::from_millis(1_500));
     for (node, connection) in nodes.iter().zip(&mut connections) {
         assert_expired(node, &silent);
@@ -44,6 +61,7 @@ async fn the_slave_of_a_silent_master_stands_in_for_it_at_every_node() {
         connections.push(Client::connect(node.address()).await);
         connections.last_mut().unwrap().done(&acting(broker)).await;
     }
+    let silent_since = Instant::now();
     let shown = async |node: &Node| {
         let route = Client::connect(node.address()).await.route("g_t0").await.unwrap();
         (route["queueDatas"][0]["perm"].clone(), route["brokerDatas"][0]["brokerAddrs"].clone())
@@ -60,6 +78,10 @@ async fn the_slave_of_a_silent_master_stands_in_for_it_at_every_node() {
         for node in &nodes {
             until("the route of the group follows", async || shown(node).await == *after).await;
         }
+        if after == &stands_in {
+            let took = silent_since.elapsed();
+            assert!(took < time_of(&master), "its master was there for {took:?}");
+        }
     }
     for node in &nodes {
         assert_expired(node, &master);
@@ -74,7 +96,7 @@ async fn two_timeouts_pass(nodes: &[Node], timeout_ms: i64) {
     for name in ["silent1", "silent2"] {
         let silent = broker(name, timeout_ms);
         let _connection = registered(&nodes[0], &silent).await;
-        gone(nodes, &silent).await;
+        gone_in_time(nodes, &silent, Instant::now()).await;
         assert_expired(&nodes[0], &silent);
     }
 }
@@ -101,11 +123,12 @@ async fn heartbeats_through_any_node_keep_a_broker() {
         (c, brokers[2].query_data_version().oneway()),
     ];
     while_beating(&mut beats, two_timeouts_pass(&nodes, 3_000)).await;
+    let silent_since = Instant::now();
     for broker in &brokers {
         assert_stays(&nodes, broker).await;
     }
     for (broker, connection) in brokers.iter().zip(silent.iter_mut().chain(&mut other).collect::<Vec<_>>()) {
-        gone(&nodes, broker).await;
+        gone_in_time(&nodes, broker, silent_since).await;
         assert_expired(&nodes[leader], broker);
         assert!(connection.is_closed().await, "the connection that it registered over");
     }
@@ -124,6 +147,7 @@ async fn leaders_that_change_all_the_time_neither_keep_the_silent_nor_lose_the_l
     let nodes = nodes::cluster(3).await;
     let (silent, living) = (broker("silent", 4_000), broker("living", 4_000));
     let _silent = registered(&nodes[0], &silent).await;
+    let silent_since = Instant::now();
     let _living = registered(&nodes[1], &living).await;
     let mut beats_over = Client::connect(nodes[2].address()).await;
     let mut terms = std::collections::BTreeSet::new();
@@ -137,9 +161,10 @@ async fn leaders_that_change_all_the_time_neither_keep_the_silent_nor_lose_the_l
         }
     };
     let beats = &mut [(&mut beats_over, living.heartbeat().oneway())];
-    while_beating(beats, tokio::time::timeout(PATIENCE, work)).await.expect("the silent broker did not go");
+    let in_time = tokio::time::timeout_at(silent_since + time_of(&silent), work);
+    while_beating(beats, in_time).await.expect("the silent broker did not go");
     assert!(terms.len() >= 3, "leaders changed: {terms:?}");
-    gone(&nodes, &silent).await;
+    gone_in_time(&nodes, &silent, silent_since).await;
     assert_expired(&nodes[0], &silent);
     assert!(removals(&nodes[0], &living).is_empty());
     assert_stays(&nodes, &living).await;
@@ -167,16 +192,17 @@ async fn without_the_former_leader(end: impl AsyncFnOnce(Node)) {
     let former = nodes.remove(nodes::leader(&nodes).await);
     let (silent, living) = (broker("silent", 3_000), broker("living", 3_000));
     let _silent = registered(&nodes[0], &silent).await;
+    let silent_since = Instant::now();
     // The living one is known to the former leader only, and speaks to another node from then on.
     let _living = registered(&former, &living).await;
     let mut beats_over = Client::connect(nodes[1].address()).await;
     let mut beats = [(&mut beats_over, living.query_data_version().oneway())];
     let work = async {
         end(former).await;
+        gone_in_time(&nodes, &silent, silent_since).await;
         two_timeouts_pass(&nodes, 3_000).await;
     };
     while_beating(&mut beats, work).await;
-    gone(&nodes, &silent).await;
     assert_expired(&nodes[0], &silent);
     assert!(removals(&nodes[0], &living).is_empty());
     assert_stays(&nodes, &living).await;
@@ -202,13 +228,14 @@ async fn after_a_restart_of_all_nodes_every_broker_has_its_full_time() {
     for node in &nodes {
         node.ready().await;
     }
+    let ready = Instant::now();
     let key = BrokerKey { cluster: "C".into(), address: returning.address.clone().into() };
     until("half the timeout", async || {
         nodes.iter().any(|node| node.running.liveness.silence_ms(&key).is_some_and(|ms| ms >= 2_000))
     })
     .await;
     let _back = registered_everywhere(&nodes, &returning).await;
-    gone(&nodes, &lost).await;
+    gone_in_time(&nodes, &lost, ready).await;
     assert!(begun.elapsed() >= Duration::from_secs(4), "{:?} after the start", begun.elapsed());
     for node in &nodes {
         assert_expired(node, &lost);

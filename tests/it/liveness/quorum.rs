@@ -1,12 +1,14 @@
 //! Registrations that change nothing: no entry is written, and no success is told without a leader's word.
 
 use super::{
-    assert_expired, assert_stays, broker, die, gone, registered_everywhere, removals, until, while_beating,
+    assert_expired, assert_stays, broker, die, gone, registered, registered_everywhere, removals, until,
+    while_beating,
 };
 use crate::client::{Broker, Client, request};
 use crate::nodes::{self, Node};
 use raft_namesrv::wire::codes::request as code;
 use std::time::Duration;
+use storage::command::Cause;
 use storage::route_info::BrokerKey;
 use tokio::time::Instant;
 
@@ -166,6 +168,65 @@ async fn without_a_quorum_nobody_expires_and_after_it_everybody_has_time() {
         assert!(removals(node, &living).is_empty());
     }
     assert_stays(&nodes, &living).await;
+    for node in nodes {
+        node.stop().await;
+    }
+}
+
+/// The leader decides to remove it and cannot. Once the quorum is back it goes by that entry, or by another that is
+/// decided then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_leaves_when_the_quorum_has_just_gone_is_gone_once_it_is_back() {
+    /// From the return of the quorum on.
+    const GONE_WITHIN: Duration = Duration::from_secs(8);
+    /// After the first: a node counts as reachable for a second, and the leader waits so long for its word.
+    const SECOND_DIES_AFTER: Duration = Duration::from_millis(750);
+    let nodes = nodes::cluster(3).await;
+    let at = nodes::leader(&nodes).await;
+    let leaves = Broker::new("leaves", 2);
+    let living: Vec<_> = (0..3).map(|n| Broker::new(&format!("living{n}"), 2)).collect();
+    let mut connections = Vec::new();
+    for broker in &living {
+        connections.push(registered_everywhere(&nodes, broker).await);
+    }
+    let last = registered(&nodes[at], &leaves).await;
+    nodes::same_revision(&nodes).await;
+    let mut followers = nodes;
+    let leader = followers.remove(at);
+    let silent_for = |node: &Node| {
+        let peers = leader.running.liveness.status().peers;
+        peers.iter().find(|peer| peer.node == node.config.node_id).unwrap().since_spoke.unwrap()
+    };
+    die(&followers[0]).await;
+    drop(last);
+    until("almost unreachable", async || silent_for(&followers[0]) >= SECOND_DIES_AFTER).await;
+    die(&followers[1]).await;
+    let failed = || leader.running.liveness.totals().counters.removals_retried;
+    // On a busy machine it may have decided before or not at all.
+    let too_late = || silent_for(&followers[1]) > Duration::from_secs(6);
+    until("the removal failed", async || failed() > 0 || too_late()).await;
+    println!("removals that failed: {}", failed());
+
+    let dead = futures_util::future::join_all(followers.into_iter().map(Node::kill)).await;
+    let mut nodes = futures_util::future::join_all(dead.into_iter().map(|node| node.start())).await;
+    nodes.push(leader);
+    for node in &nodes {
+        node.ready().await;
+    }
+    nodes::leader(&nodes).await;
+    let back = Instant::now();
+    for broker in &living {
+        connections.push(registered_everywhere(&nodes, broker).await);
+    }
+    gone(&nodes, &leaves).await;
+    assert!(back.elapsed() < GONE_WITHIN, "{:?}", back.elapsed());
+    for node in &nodes {
+        assert_eq!(removals(node, &leaves), [Cause::Disconnected]);
+    }
+    for broker in &living {
+        assert_stays(&nodes, broker).await;
+        assert!(nodes.iter().all(|node| removals(node, broker).is_empty()), "{}", broker.name);
+    }
     for node in nodes {
         node.stop().await;
     }

@@ -1,11 +1,7 @@
 //! Three nodes on real logs and real snapshots: killed one after the other under load, they lose nothing and agree.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
-
+use crate::common::{eventually, free_address, in_secs, listen, put, quick};
 use bytes::Bytes;
-use common::{eventually, free_address, in_secs, listen, put, quick};
 use raft::{Directory, Member, Node, NodeId, Options, Parts, PeerMessages, SnapshotPolicy, TcpPeers, Timing};
 use std::future::Future;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Nodes for tests: in one process, each on a runtime of its own (so that one can be killed), over real sockets,
 //! with disks that outlive them.
 
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+#![allow(unreachable_pub, reason = "helpers of all files beside")]
 
 pub mod cuts;
 pub mod memory;

@@ -1,10 +1,6 @@
 //! The birth of a cluster, and all the ways in which it must not be born.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
-
-use common::{Cluster, Disk, eventually, in_secs, put};
+use crate::common::{Cluster, Disk, eventually, in_secs, put};
 use raft::{MemberChange, Standing};
 use std::time::Duration;
 
@@ -50,6 +46,27 @@ async fn all_listed_nodes_are_needed_once() {
     cluster.leader().await;
     cluster.node(2).propose(put("k", "v"), in_secs(5)).await.unwrap();
     assert_eq!(cluster.node(2).status().cluster_id, born);
+    cluster.stop().await;
+}
+
+/// Settings files that come later find the cluster born, though it has not seen a command yet.
+#[tokio::test]
+async fn a_cluster_born_without_first_commands_takes_none_later() {
+    let mut cluster = Cluster::started(3, |_| ()).await;
+    let recovered =
+        |cluster: &Cluster| (1..=3).all(|id| cluster.node(id).status().standing == Standing::Recovered);
+    eventually("all are ready", || recovered(&cluster)).await;
+    for id in 1..=3 {
+        cluster.kill(id);
+        cluster.options[id as usize - 1].birth = vec![put("born", "late")];
+    }
+    for id in 1..=3 {
+        cluster.start(id).await;
+    }
+    eventually("all are ready again, without anybody's command", || recovered(&cluster)).await;
+    let leader = cluster.leader().await;
+    cluster.node(leader).propose(put("k", "v"), in_secs(5)).await.unwrap();
+    assert!(cluster.node(leader).table().kv("test", "born").is_none());
     cluster.stop().await;
 }
 

@@ -1,10 +1,6 @@
 //! Members come and go.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
-
-use common::{Cluster, eventually, in_secs, put};
+use crate::common::{Cluster, eventually, in_secs, put};
 use raft::{Member, MemberChange, ProposeError, Standing};
 
 #[tokio::test]

@@ -1,10 +1,6 @@
 //! Disks that hang, fill up or break; snapshots that overtake the log.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
-
-use common::{Cluster, eventually, in_secs, put};
+use crate::common::{Cluster, eventually, in_secs, put};
 use raft::{ProposeError, SnapshotPolicy};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -90,8 +86,10 @@ async fn log_is_kept_for_a_member_that_lags_until_it_is_too_much() {
         let lacks = cluster.node(lags).status().last.unwrap().index + 1;
         let purges = |id: u64| cluster.node(id).status().purged.is_some_and(|purged| purged.index >= lacks);
         let writes = async {
+            let mut number = 0;
             while !(purges(other) && (is_kept || purges(leader))) {
-                cluster.node(leader).propose(put("k", "v"), in_secs(5)).await.unwrap();
+                number += 1;
+                cluster.node(leader).propose(put("k", &number.to_string()), in_secs(5)).await.unwrap();
             }
         };
         tokio::time::timeout(Duration::from_secs(20), writes).await.unwrap();

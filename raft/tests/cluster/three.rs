@@ -1,11 +1,7 @@
 //! Three nodes over real sockets: forwarding, failover, catching up, being cut off.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
-
+use crate::common::{Cluster, eventually, in_secs, put};
 use bytes::Bytes;
-use common::{Cluster, eventually, in_secs, put};
 use raft::{ProposeError, SnapshotPolicy, Standing};
 use std::time::Duration;
 use storage::log::{Cut, Log, Place};

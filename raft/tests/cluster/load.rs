@@ -1,10 +1,6 @@
 //! Many waiting commands: few entries, no election, equal states.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
-
-use common::{Cluster, in_secs, put};
+use crate::common::{Cluster, in_secs, put};
 use tokio::time::Instant;
 
 #[tokio::test]

@@ -1,10 +1,6 @@
 //! Messages that are lost one way, come too late, or whose answer is lost.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod common;
-
-use common::{Cluster, eventually, in_secs, put};
+use crate::common::{Cluster, eventually, in_secs, put};
 use raft::ProposeError;
 use std::sync::Arc;
 use std::time::Duration;

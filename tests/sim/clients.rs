@@ -9,6 +9,7 @@ use crate::node::NODES;
 use crate::record::Record;
 use crate::talk::Talk;
 use raft::NodeId;
+use raft_namesrv::wire::RemotingCommand;
 use raft_namesrv::wire::codes::{request as code, result::QUERY_NOT_FOUND};
 use std::io;
 use std::sync::Arc;
@@ -83,9 +84,13 @@ impl Client {
     }
 
     async fn read(&mut self, node: NodeId, talk: &mut Talk) -> io::Result<()> {
-        let before = self.record.lock().acknowledged.shown(&self.key, node);
+        let linearizable = self.dice.chance(30);
+        let seen = self.record.lock();
+        let shown = seen.acknowledged.shown(&self.key, node);
+        let before = if linearizable { seen.acknowledged.newest(&self.key).max(shown) } else { shown };
+        drop(seen);
         let fields = [("namespace", NAMESPACE), ("key", &*self.key)];
-        let request = talk.request(code::GET_KV_CONFIG, &fields);
+        let request = through_leader(talk.request(code::GET_KV_CONFIG, &fields), linearizable);
         let answer = timeout(PATIENCE, talk.ask(&request)).await.map_err(io::Error::other)??;
         let shown = match answer.code {
             0 => answer.field("value").and_then(|value| value.parse().ok()),
@@ -107,9 +112,13 @@ impl Client {
         let topic = ask.topic();
         let request = talk.request(code::GET_ROUTEINFO_BY_TOPIC, &[("topic", &topic)]);
         let request = request.with("acceptStandardJsonOnly", "true");
-        let request = if linearizable { request.with("__READ_MODE", "linearizable") } else { request };
+        let request = through_leader(request, linearizable);
         let answer = timeout(PATIENCE, talk.ask(&request)).await.map_err(io::Error::other)??;
         self.record.lock().looked_up(self.clock.now(), &ask, answer.code, &answer.body);
         Ok(())
     }
+}
+
+fn through_leader(request: RemotingCommand, linearizable: bool) -> RemotingCommand {
+    if linearizable { request.with("__READ_MODE", "linearizable") } else { request }
 }

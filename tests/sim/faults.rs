@@ -23,7 +23,10 @@ enum Undo {
     Heal(Place, Place),
     Start(NodeId),
     Kill(NodeId),
+    /// It leads, if it can.
+    Leads(NodeId),
     Broker(usize),
+    Bounce(usize, NodeId, bool),
     Weather(u64),
     SlowDisks(Duration),
 }
@@ -131,6 +134,10 @@ impl Faults {
             world.node(node).kill();
             let longer = self.dice.ms(0, 500);
             self.later(world, takes + longer, Undo::Start(node));
+            if self.dice.chance(40) {
+                let after = takes + longer + self.dice.ms(200, 2_000);
+                self.later(world, after, Undo::Leads(node));
+            }
         }
     }
 
@@ -155,7 +162,7 @@ impl Faults {
     fn of_brokers(&mut self, world: &mut World) {
         let broker = usize::try_from(self.dice.within(0, world.brokers.len() as u64)).unwrap();
         let node = self.dice.pick(&NODES).unwrap();
-        let kind = self.dice.within(0, 15);
+        let kind = self.dice.within(0, 17);
         let takes = self.dice.ms(300, 13_000);
         world.say(|| format!("fault {kind} of broker {broker}, node {node}, for {takes:?}"));
         let (now, place) = (world.now, world.brokers[broker].place);
@@ -204,6 +211,14 @@ impl Faults {
                 world.brokers[broker].leaves(now);
                 self.later(world, takes, Undo::Broker(broker));
             }
+            // It replaces all of its connections, one after the other.
+            15..=16 => {
+                let overlaps = self.dice.chance(50);
+                for node in NODES {
+                    let after = self.dice.ms(0, 3_000);
+                    self.later(world, after, Undo::Bounce(broker, node, overlaps));
+                }
+            }
             _ => {}
         }
     }
@@ -225,6 +240,8 @@ impl Undo {
                 let World { brokers, now, outside, network, record, .. } = world;
                 brokers[broker].start(*now, outside, network, record);
             }
+            Self::Leads(node) => world.nodes.iter().for_each(|other| other.hands_over_to(node)),
+            Self::Bounce(broker, node, overlaps) => world.brokers[broker].bounces(node, overlaps),
             Self::SlowDisks(lasts) => world.disks_are_slow_for(lasts),
             Self::Weather(permille) => world.network.lock().weather.lost_permille = permille,
             Self::Start(_) | Self::Kill(_) | Self::Broker(_) => {}

@@ -1,5 +1,5 @@
-//! An acknowledged write is there, at once at the node that acknowledged it and in the end at all; and a node never
-//! shows an older value than it showed before.
+//! An acknowledged write is there, at once at the node that acknowledged it and for reads that go through the leader, and in
+//! the end at all; and a node never shows an older value than it showed before.
 //!
 //! Each key has one writer, who writes 1, 2, 3… and tries each number once. A number whose outcome is not known may be
 //! carried out at any later time: its request may wait in front of a process that stands still.
@@ -58,7 +58,12 @@ impl Acknowledged {
         self.keys.values_mut().for_each(|numbers| numbers.at.retain(|other, _| *other != node));
     }
 
-    /// A node showed a number (0: none), asked when it had shown `before` at least.
+    /// What a read that goes through the leader and begins now must show at least.
+    pub(crate) fn newest(&self, key: &str) -> u64 {
+        self.keys.get(key).map(|numbers| numbers.acknowledged).unwrap_or_default()
+    }
+
+    /// A node showed a number (0: none), asked when that was to be `before` at least.
     pub(crate) fn read(&mut self, key: &str, node: NodeId, before: u64, number: u64) -> Result<(), String> {
         let Some(numbers) = self.keys.get_mut(key) else { return Ok(()) };
         if !numbers.may_be(number, before) {

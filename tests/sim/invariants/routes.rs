@@ -5,7 +5,8 @@
 //!   for some time only may show what is old after that time;
 //! - when the look-up goes through the leader and came after the acknowledgement.
 //!
-//! No route is shown in part, whatever is known. And who has been cut off for longer than it may be says so too.
+//! No route is shown in part, whatever is known. Who has been cut off for longer than it may be says so too, and so does who
+//! has heard no other node since it began and must wait for a leader.
 
 use crate::host::Moment;
 use crate::words::topic;
@@ -18,6 +19,9 @@ use storage::route_info::BrokerKey;
 
 /// After a cut a node may hear what was under way, and a leader has its lease.
 const HEARS_STILL: Duration = Duration::from_millis(2_500);
+
+/// Nodes are looked at no finer.
+const BEGINS_WITHIN: Duration = Duration::from_millis(40);
 
 /// When a node answers, beside what holds for all.
 #[derive(Debug, Clone, Copy, Default)]
@@ -100,14 +104,18 @@ impl Routes {
         Some((key.clone(), name.clone()))
     }
 
+    /// Whether it may show what it had, since it may have found no leader since it began.
+    fn may_be_old(&self, now: Moment, node: NodeId) -> bool {
+        let waited = |wait| self.born.get(&node).is_none_or(|born| now >= *born + wait);
+        self.readiness.recovery_wait.is_some_and(waited)
+    }
+
     /// Whether the node must know the master by when it was asked.
     fn must_know(&self, now: Moment, ask: &Ask) -> bool {
         let Some(known) = self.known.get(&ask.master) else { return false };
         let had = self.at.get(&(ask.node, ask.master.clone())).is_some_and(|at| *at <= ask.at);
-        let caught_up = self.born.get(&ask.node).is_some_and(|born| {
-            let shows_old = self.readiness.recovery_wait.is_some_and(|wait| now >= *born + wait);
-            *known < *born && !shows_old
-        });
+        let before_it = self.born.get(&ask.node).is_some_and(|born| *known < *born);
+        let caught_up = before_it && !self.may_be_old(now, ask.node);
         had && *known <= ask.at || caught_up || ask.linearizable && *known <= ask.at
     }
 
@@ -127,8 +135,14 @@ impl Routes {
         }
         if let (Some(max), Some(alone)) = (self.readiness.staleness_max, alone)
             && ask.at > alone + max + HEARS_STILL
+            && !self.may_be_old(now, node)
         {
             return tells(&format!("answers {code} though cut off since {alone:?}"));
+        }
+        // It has not heard of anybody since it began.
+        let knows_nobody = |born: &Moment| alone.is_some_and(|alone| alone <= *born + BEGINS_WITHIN);
+        if self.born.get(&node).is_some_and(knows_nobody) && !self.may_be_old(now, node) {
+            return tells(&format!("answers {code} though it has been alone since it began"));
         }
         let must = self.must_know(now, ask);
         self.judged += u64::from(must);

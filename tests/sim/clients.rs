@@ -85,10 +85,7 @@ impl Client {
 
     async fn read(&mut self, node: NodeId, talk: &mut Talk) -> io::Result<()> {
         let linearizable = self.dice.chance(30);
-        let seen = self.record.lock();
-        let shown = seen.acknowledged.shown(&self.key, node);
-        let before = if linearizable { seen.acknowledged.newest(&self.key).max(shown) } else { shown };
-        drop(seen);
+        let before = self.record.lock().acknowledged.at_least(&self.key, node, linearizable);
         let fields = [("namespace", NAMESPACE), ("key", &*self.key)];
         let request = through_leader(talk.request(code::GET_KV_CONFIG, &fields), linearizable);
         let answer = timeout(PATIENCE, talk.ask(&request)).await.map_err(io::Error::other)??;

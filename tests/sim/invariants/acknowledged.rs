@@ -48,19 +48,17 @@ impl Acknowledged {
         *at = number.max(*at);
     }
 
-    /// What a node showed at least before now; a later answer must not show less.
-    pub(crate) fn shown(&self, key: &str, node: NodeId) -> u64 {
-        self.keys.get(key).and_then(|numbers| numbers.at.get(&node)).copied().unwrap_or_default()
+    /// What a node must show at least if it is asked now: what it showed before, or all that is acknowledged when it asks the
+    /// leader.
+    pub(crate) fn at_least(&self, key: &str, node: NodeId, linearizable: bool) -> u64 {
+        let Some(numbers) = self.keys.get(key) else { return 0 };
+        let shown = numbers.at.get(&node).copied().unwrap_or_default();
+        if linearizable { shown.max(numbers.acknowledged) } else { shown }
     }
 
     /// What a node showed before counts no more.
     pub(crate) fn born(&mut self, node: NodeId) {
         self.keys.values_mut().for_each(|numbers| numbers.at.retain(|other, _| *other != node));
-    }
-
-    /// What a read that goes through the leader and begins now must show at least.
-    pub(crate) fn newest(&self, key: &str) -> u64 {
-        self.keys.get(key).map(|numbers| numbers.acknowledged).unwrap_or_default()
     }
 
     /// A node showed a number (0: none), asked when that was to be `before` at least.

@@ -237,7 +237,7 @@ impl Service {
                 }
                 drop(request);
                 let deadline = Instant::now() + self.options.request_deadline;
-                let read = Arc::clone(self).read_later(command, mode, options, deadline);
+                let read = Arc::clone(self).read_later(command, mode, options, deadline, large);
                 Progress::Beside(Box::pin(read))
             }
             Plan::Propose(..) | Plan::Register if self.readiness.is_stopping() => {
@@ -314,6 +314,7 @@ impl Service {
         mode: ReadMode,
         options: ReadOptions,
         deadline: Instant,
+        large: bool,
     ) -> Progress {
         let waited = match mode {
             ReadMode::Local => Ok(()),
@@ -327,7 +328,9 @@ impl Service {
             let request = Request::parse(&command)?;
             Ok(self.read(&request, options, &self.table()))
         };
-        let reply: Result<Result<Reply, Reply>, _> = tokio::task::spawn_blocking(read).await;
+        // What is small is not worth a thread, and a simulation has only one.
+        let reply: Result<Result<Reply, Reply>, _> =
+            if large { tokio::task::spawn_blocking(read).await } else { Ok(read()) };
         Progress::Answered(match reply {
             Ok(Ok(reply) | Err(reply)) => reply,
             Err(_) => Reply::error("the read was given up"),

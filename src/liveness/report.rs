@@ -199,6 +199,7 @@ mod tests {
         };
         let change =
             Change { broker: broker.clone(), strength: Some(Strength::Weak), cause: Cause::EndedByPeer(end) };
+        let not_followed = Change { broker: broker.clone(), strength: None, cause: Cause::NotFollowed };
         let full = Full {
             sessions: vec![(broker.clone(), Strength::Strong, 250)],
             ended: vec![(broker.clone(), end)],
@@ -212,6 +213,10 @@ mod tests {
             (
                 report(Content::Full(full)),
                 "010007020109040101016303613a3101fa01016303613a310301fb2c01010101016303613a31",
+            ),
+            (
+                report(Content::Changes(vec![not_followed])),
+                "010007020109040001016303613a31000301016303613a31",
             ),
             (Message::Ask(Ask { process: 9, number: 4 }), "01010904"),
             (Message::Protecting(250), "0102fa"),

@@ -55,18 +55,30 @@ start_node() {
   echo $! >"$DIR/$node.pid"
 }
 
-# Waits until node N is ready. Status 3: it ended, since somebody has one of its ports.
+# Waits until these nodes are ready. Status 3: one has ended, since somebody has one of its ports.
 await_ready() {
-  wait_until 60 ready_or_ended "$1" || die "node $1 is not ready, see $DIR/$1.log"
-  ended "$1" || return 0
-  tail -n 2 "$DIR/$1.log" >&2
-  tail -n 2 "$DIR/$1.log" | grep -q 'Address already in use' && exit 3
-  die "node $1 has ended, see $DIR/$1.log"
+  local node
+  wait_until 60 all_ready_or_one_ended "$@" || die "not all of the nodes $* are ready, see $DIR/*.log"
+  for node in "$@"; do
+    ended "$node" || continue
+    tail -n 2 "$DIR/$node.log" >&2
+    tail -n 2 "$DIR/$node.log" | grep -q 'Address already in use' && exit 3
+    die "node $node has ended, see $DIR/$node.log"
+  done
+}
+
+# A new cluster is born when all are there: while one has ended, the others wait.
+all_ready_or_one_ended() {
+  local node
+  for node in "$@"; do
+    if ended "$node"; then return 0; fi
+  done
+  for node in "$@"; do
+    ready "$node" || return 1
+  done
 }
 
 ended() { gone "$(cat "$DIR/$1.pid")"; }
-
-ready_or_ended() { ended "$1" || ready "$1"; }
 
 ready() { "$BIN" probe --http "$HOST:$((BASE_PORT + $1 - 1 + 200))"; }
 
@@ -103,7 +115,8 @@ case "${1:-}" in
       nodes=$(seq "$NODES")
     fi
     for node in $nodes; do start_node "$node"; done
-    for node in $nodes; do await_ready "$node"; done
+    # shellcheck disable=SC2086  # a list
+    await_ready $nodes
     ;;
   stop)
     if [ $# -gt 1 ]; then

@@ -95,7 +95,7 @@ impl Published {
 
     /// Shows the state of a snapshot, then tells that the tables are others.
     pub(crate) fn snapshot_installed(&self, state: State, id: LogId) {
-        // A snapshot is only ever made of a state that has commands.
+        // A snapshot is only ever made of a state that an entry of commands has made.
         self.show(state, id, true);
         let entry = AppliedEntry { id, events: Vec::new(), replay: true, replaced: true };
         let _ = self.entries.send(Arc::new(entry));

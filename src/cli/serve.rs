@@ -37,7 +37,8 @@ Limits:
   registrationTopicsMax=200000        one with more topics, or more static topics, too
   writeBufferBytesMax=33554432        answers that a peer has not yet taken; then no more of its requests are read,
   writeStallMillis=3000               and it is closed when it takes nothing for this long
-  sessionPairsMax=65536               brokers on connections; those beyond leave by their timeout only
+  sessionPairsMax=65536               brokers on connections, and 8 MiB of their names; those beyond leave by their
+                                      timeout only
   routeCacheBytesMax=67108864         encoded routes
 Look-ups:
   readMode=local                      or linearizable

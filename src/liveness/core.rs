@@ -89,8 +89,6 @@ pub(super) struct Core {
     pub(super) quorum: bool,
     /// Since when it may have been without.
     pub(super) without_quorum: Running,
-    /// Who led before the present leader, as far as this node knows.
-    pub(super) former_leader: Option<NodeId>,
     /// When this node last began to lead.
     pub(super) leads_since: Running,
     reviewed: Running,
@@ -122,7 +120,6 @@ impl Core {
             inheritance: Inheritance::default(),
             quorum: false,
             without_quorum: Running::ZERO,
-            former_leader: None,
             leads_since: Running::ZERO,
             reviewed: Running::ZERO,
         }
@@ -141,7 +138,12 @@ impl Core {
             self.streams.entry(*node).or_insert_with(|| Stream::new(Keyed(self.process)));
         }
         let mut effects = Vec::new();
+        let voters = |views: &Views| views.other_voters().map(|(node, _)| node).collect::<Vec<_>>();
+        let before = voters(&self.views);
         self.views.members(now, members, &mut effects);
+        if voters(&self.views) != before {
+            self.ask_silences_again();
+        }
         self.take(now, effects);
         self.look_for_quorum(now);
         self.wakes.senders = true;
@@ -150,9 +152,6 @@ impl Core {
     /// Who leads changed.
     pub(super) fn leadership(&mut self, term: u64, leader: Option<NodeId>) {
         self.newest_term = self.newest_term.max(term);
-        if self.leader != leader {
-            self.former_leader = self.leader.or(self.former_leader);
-        }
         self.leader = leader;
         self.wakes = Wakes { senders: true, decider: true };
     }
@@ -339,12 +338,14 @@ impl Core {
                 }
                 Effect::EndedByNode(broker) => self.marks.clear(&broker),
                 Effect::NotFollowed(broker) => self.ledger.not_followed(&broker, now),
-                Effect::Unsure(broker) => self.marks.clear(&broker),
+                Effect::Unsure(broker) => {
+                    self.marks.clear(&broker);
+                    // It may have been put off for as long as that node would be away.
+                    self.ledger.pull_in(&broker);
+                }
                 Effect::Untold(broker, since) => {
                     self.ledger.excuse(&broker, since, now);
-                    if self.inheritance.forget() {
-                        self.streams.values_mut().for_each(Stream::begin_again);
-                    }
+                    self.ask_silences_again();
                 }
                 Effect::Ended(broker, end) => {
                     self.wakes.decider = true;

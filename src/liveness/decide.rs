@@ -127,14 +127,11 @@ impl Core {
     }
 
     /// When the silence of a broker begins that may be heard by a node which is cut off: then. While another node led, that
-    /// one may have heard it through there for longer; but not when it is the former leader itself that is cut off, nor
-    /// when the broker has been heard elsewhere since.
+    /// one may have heard it through there for longer; but not when the broker has been heard elsewhere since.
     fn cut_off_from(&self, key: &BrokerKey) -> Option<Running> {
         let heard = self.ledger.last_heard(key)?;
-        let begins = |(node, lost): (NodeId, Running)| {
-            if Some(node) == self.former_leader || heard > lost { lost } else { lost.max(self.leads_since) }
-        };
-        self.views.cut_off_from(key).map(begins).max()
+        let begins = |lost: Running| if heard > lost { lost } else { lost.max(self.leads_since) };
+        self.views.cut_off_from(key).map(begins)
     }
 
     /// Marked brokers without a session anywhere reachable whose question is answered, and the question to ask for

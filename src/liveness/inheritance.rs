@@ -57,24 +57,19 @@ impl Inheritance {
         if self.over {
             return None;
         }
-        let (mut voters, mut all) = (voters.peekable(), None::<HashMap<BrokerKey, Running>>);
-        voters.peek()?;
-        for (node, process) in voters {
-            let told = self.told.get(&node).filter(|told| Some(told.process) == process)?;
-            all = Some(match all {
-                None => told.heard.clone(),
-                Some(all) => {
-                    let both = all.into_iter().filter_map(|(broker, at)| {
-                        let other = *told.heard.get(&broker)?;
-                        Some((broker, at.max(other)))
-                    });
-                    both.collect()
-                }
-            });
-        }
+        let told =
+            voters.map(|(node, process)| self.told.get(&node).filter(|told| Some(told.process) == process));
+        // Nothing is put together before all have told.
+        let told: Vec<&Told> = told.collect::<Option<_>>()?;
+        let (first, others) = told.split_first()?;
+        let newest = |broker: &BrokerKey, at: Running| {
+            others.iter().try_fold(at, |at, told| Some(at.max(*told.heard.get(broker)?)))
+        };
+        let all = first.heard.iter().filter_map(|(broker, at)| Some((broker.clone(), newest(broker, *at)?)));
+        let all = all.collect();
         self.over = true;
         self.told = BTreeMap::new();
-        all
+        Some(all)
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) struct Entry {
     /// When it last lived for certain: its registration was made, or it was heard [`LATE_WORDS`] later. `None`: not since
     /// this process began.
     spoke: Option<Running>,
-    /// Its place in the index: never later than the moment it expires.
+    /// Its place in the index: not later than the moment it expires, unless it was put off.
     look_at: Running,
 }
 
@@ -144,7 +144,7 @@ impl Ledger {
     }
 
     /// Moves a broker's place in the index forward when it could otherwise expire unseen.
-    fn pull_in(&mut self, key: &BrokerKey) {
+    pub(super) fn pull_in(&mut self, key: &BrokerKey) {
         let Some(entry) = self.brokers.get_mut(key) else { return };
         let due = entry.heard + entry.timeout;
         if entry.look_at > due {

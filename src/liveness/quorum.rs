@@ -3,6 +3,8 @@
 use super::clock::Running;
 use super::core::Core;
 use super::report::Silences;
+use super::sessions::{NAMES_BYTES_MAX, bytes};
+use super::stream::Stream;
 use super::views::REACHABLE_FOR;
 use raft::NodeId;
 use std::time::Duration;
@@ -14,11 +16,23 @@ impl Core {
         match (had, self.quorum) {
             (true, false) => self.without_quorum = now.saturating_sub(REACHABLE_FOR),
             // What the others heard meanwhile is not all known, and nobody could be told gone by what was not heard.
-            (false, true) => self.ledger.excuse_all(self.without_quorum, now),
+            (false, true) => {
+                self.ledger.excuse_all(self.without_quorum, now);
+                if self.without_quorum > Running::ZERO {
+                    self.ask_silences_again();
+                }
+            }
             _ => {}
         }
         if self.quorum && self.complete {
             self.inherit(now);
+        }
+    }
+
+    /// What was told of silences may lack what happened since.
+    pub(super) fn ask_silences_again(&mut self) {
+        if self.inheritance.forget() {
+            self.streams.values_mut().for_each(Stream::begin_again);
         }
     }
 
@@ -36,12 +50,18 @@ impl Core {
         }
     }
 
-    /// How long the brokers of the table have been silent.
+    /// How long the brokers of the table have been silent. As many as a message can carry: of one that is left out, nothing
+    /// is taken over.
     pub(super) fn tell_silences(&self, now: Running) -> Silences {
         let silence = |key: &BrokerKey| now.saturating_sub(self.ledger.last_heard(key).unwrap_or(now));
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let mut brokers: Vec<_> = self.ledger.keys().map(|key| (key.clone(), ms(silence(key)))).collect();
         brokers.sort_unstable();
+        let mut told = 0;
+        brokers.retain(|(key, _)| {
+            told += bytes(key);
+            told <= NAMES_BYTES_MAX
+        });
         Silences { process: self.process, brokers }
     }
 }

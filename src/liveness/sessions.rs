@@ -12,7 +12,7 @@ use storage::route_info::BrokerKey;
 /// How many brokers may speak over one connection; further ones count as those beyond `session_pairs_max`.
 pub(super) const BROKERS_PER_CONNECTION_MAX: usize = 1_024;
 /// Names of all brokers on connections, and of those that ended theirs, bytes each: what a full report can carry.
-const NAMES_BYTES_MAX: usize = 8 << 20;
+pub(super) const NAMES_BYTES_MAX: usize = 8 << 20;
 
 /// How long an end is kept at least for full reports: a report that was lost is replaced well within it.
 const ENDS_KEPT_FOR: Duration = Duration::from_secs(10);
@@ -219,7 +219,8 @@ impl Sessions {
     }
 }
 
-fn bytes(broker: &BrokerKey) -> usize {
+/// Bytes of a broker's names.
+pub(super) fn bytes(broker: &BrokerKey) -> usize {
     broker.cluster.len() + broker.address.len()
 }
 

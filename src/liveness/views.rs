@@ -178,7 +178,8 @@ impl Views {
         let in_order = match &report.content {
             Content::Full(_) if same_process => report.sequence > view.sequence,
             Content::Full(_) => !view.former.contains(&report.process),
-            Content::Changes(_) => same_process && report.sequence == view.sequence + 1,
+            // One that was away has to say when it heard whom: what waits in its sockets it may not have read yet.
+            Content::Changes(_) => same_process && view.reachable && report.sequence == view.sequence + 1,
         };
         if !in_order {
             return false;
@@ -223,11 +224,11 @@ impl Views {
         }
     }
 
-    /// The nodes with a session of the broker that are cut off, with since when.
-    pub(super) fn cut_off_from(&self, broker: &BrokerKey) -> impl Iterator<Item = (NodeId, Running)> {
+    /// Since when a node with a session of the broker has been cut off; the last one of several.
+    pub(super) fn cut_off_from(&self, broker: &BrokerKey) -> Option<Running> {
         let cut_off =
-            self.views.iter().filter(|(_, view)| !view.reachable && view.sessions.contains_key(broker));
-        cut_off.map(|(node, view)| (*node, view.lost))
+            self.views.values().filter(|view| !view.reachable && view.sessions.contains_key(broker));
+        cut_off.map(|view| view.lost).max()
     }
 
     /// The other voters with the process of each that is reachable.

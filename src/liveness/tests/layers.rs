@@ -134,6 +134,23 @@ fn brokers_of_a_node_that_is_lost_have_a_full_timeout_from_then_on() {
     assert!(!world.has(1, broker));
 }
 
+/// What waits in its sockets it may not have read yet; its full report says when it heard whom.
+#[test]
+fn a_node_that_was_away_has_to_tell_everything() {
+    let start = Instant::now();
+    let mut core = core(start);
+    assert!(takes(&mut core, start, 1));
+    let mut now = start;
+    while now < start + ms(2_000) {
+        now += ms(100);
+        core.tick(now, None);
+    }
+    assert!(!takes(&mut core, now, 2));
+    let content = Content::Full(Full::default());
+    let report = Report { process: 2, sequence: 3, answering: None, content, heard: Vec::new() };
+    assert!(core.receive(now, 2, report, None).accepted && takes(&mut core, now, 4));
+}
+
 /// The sender sends all of it when a report got no answer, whether it arrived or not.
 #[test]
 fn a_report_behind_a_gap_is_not_taken() {
@@ -160,5 +177,25 @@ fn brokers_of_a_node_that_a_new_leader_is_cut_off_from_have_a_full_timeout() {
     world.run(ms(9_500));
     assert!(world.has(2, broker));
     world.run(ms(1_000));
+    assert!(!world.has(2, broker));
+}
+
+/// Also when it is that node which led, for as long as nobody knows.
+#[test]
+fn brokers_of_a_former_leader_that_a_new_one_is_cut_off_from_have_a_full_timeout() {
+    let mut world = World::new(1, false);
+    world.run(ms(2_000));
+    let broker = world.broker(10_000, &[3]);
+    world.registers_everywhere(broker);
+    world.run(ms(500));
+    world.elect(3);
+    world.cut.extend([(2, 3), (3, 2)]);
+    world.live_for(ms(30_000));
+    assert!(world.has(2, broker));
+    world.cut.extend([(1, 3), (3, 1)]);
+    world.elect(2);
+    world.run(ms(9_500));
+    assert!(world.has(2, broker));
+    world.run(ms(1_500));
     assert!(!world.has(2, broker));
 }

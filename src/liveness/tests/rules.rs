@@ -245,6 +245,20 @@ fn leaders_killed_every_minute_do_not_keep_a_silent_broker() {
     }
 }
 
+/// Its place in the index was put off for as long as that node might have stayed away.
+#[test]
+fn a_silent_broker_goes_in_time_once_a_node_that_was_away_is_back() {
+    let mut world = world();
+    let broker = registered(&mut world, 30_000, &NODES);
+    world.vanish(broker);
+    world.run(secs(27));
+    world.kill_node(3);
+    world.run(secs(5));
+    assert!(world.has(1, broker), "it may have been heard at that node");
+    world.restart_node(3);
+    until_gone(&mut world, broker, secs(6));
+}
+
 /// Two of three are gone for a while, the third has no quorum: that time is no silence, but all before is.
 #[test]
 fn only_the_time_without_a_quorum_is_no_silence() {

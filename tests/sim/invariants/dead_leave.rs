@@ -4,7 +4,7 @@
 //! followed, goes by its timeout. A machine that vanished goes when its connections are found out or by its timeout,
 //! whatever comes first: at each leader that runs, speaks with a majority, and has known of all brokers for a while what can
 //! be known. Who led before it, and how often that changed, does not matter. What happens to this leader or between it and
-//! the others makes it later, for then clocks start anew.
+//! the others makes it later, for what it cannot know meanwhile is no silence.
 
 use crate::hearing::Decider;
 use crate::host::Moment;

@@ -174,4 +174,8 @@ async fn sustained_load_with_snapshots_does_not_kill_the_core() {
         assert!(status.purged.is_some(), "no purge: the load was too small to show anything");
     }
     println!("{written} written, {refused} refused in {seconds} s");
+    for (node, runtime) in nodes {
+        node.shutdown().await;
+        runtime.shutdown_background();
+    }
 }

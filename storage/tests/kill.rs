@@ -39,22 +39,25 @@ fn child() {
 
 #[test]
 fn log_and_vote_survive_kill() {
-    rounds("log", 150, 60, |hit| hit.append.min(hit.vote).min(hit.truncate).min(hit.purge) > 5);
+    let each = |hit: &Hit| hit.append.min(hit.vote).min(hit.truncate).min(hit.purge) > 5;
+    rounds("log", 150, 60, |hit| hit.in_flight > 30, each);
 }
 
 #[test]
 fn snapshots_survive_kill() {
-    rounds("snapshots", 15, 700, |hit| hit.snapshot > 0);
+    rounds("snapshots", 15, 700, |hit| hit.snapshot > 0, |_| true);
 }
 
 #[test]
 fn log_and_snapshots_survive_kill() {
-    rounds("both", 35, 500, |hit| hit.append > 5 && hit.purge > 0 && hit.install > 0);
+    let rare = |hit: &Hit| hit.append > 5 && hit.purge > 0 && hit.install > 0;
+    rounds("both", 35, 500, |hit| hit.in_flight > 10 && hit.snapshot > 0, rare);
 }
 
 /// In how many rounds the kill hit something that was not acknowledged, by what it was.
 #[derive(Debug, Default)]
 struct Hit {
+    in_flight: usize,
     append: usize,
     vote: usize,
     truncate: usize,
@@ -66,6 +69,7 @@ struct Hit {
 impl Hit {
     fn count(&mut self, summary: &Summary) {
         let asked = |is: fn(&Operation) -> bool| usize::from(summary.in_flight.iter().any(is));
+        self.in_flight += usize::from(!summary.in_flight.is_empty());
         self.append += asked(|o| matches!(o, Operation::Append { .. }));
         self.vote += asked(|o| matches!(o, Operation::Vote(_)));
         self.truncate += asked(|o| matches!(o, Operation::TruncateAfter(_)));
@@ -75,8 +79,15 @@ impl Hit {
     }
 }
 
-/// Writes and kills so many times in one directory, and up to twice as many more until enough kinds of writes were hit.
-fn rounds(part: &str, rounds: u64, longest_ms: u64, enough: impl Fn(&Hit) -> bool) {
+/// Writes and kills so many times in one directory, which must hit writes `often`, and up to twice as many more until the
+/// `rare` ones were hit.
+fn rounds(
+    part: &str,
+    rounds: u64,
+    longest_ms: u64,
+    often: impl Fn(&Hit) -> bool,
+    rare: impl Fn(&Hit) -> bool,
+) {
     let seed = number("KILL_SEED").unwrap_or_else(|| {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
         u64::from(since.subsec_nanos())
@@ -87,7 +98,10 @@ fn rounds(part: &str, rounds: u64, longest_ms: u64, enough: impl Fn(&Hit) -> boo
     let directory = fast_directory();
     let (mut before, mut hit) = (Found::default(), Hit::default());
     for round in 0..3 * rounds {
-        if round >= rounds && enough(&hit) {
+        if round == rounds {
+            assert!(often(&hit), "{part}: {hit:?}: too few kills hit a write");
+        }
+        if round >= rounds && rare(&hit) {
             break;
         }
         let round_seed = seed.wrapping_add(round.wrapping_mul(0x9e37_79b9));
@@ -101,7 +115,7 @@ fn rounds(part: &str, rounds: u64, longest_ms: u64, enough: impl Fn(&Hit) -> boo
         before = summary.found;
     }
     println!("{part}: {hit:?}");
-    assert!(enough(&hit), "{part}: {hit:?}: too few kills hit a write of each kind");
+    assert!(rare(&hit), "{part}: {hit:?}: too few kills hit a write of each kind");
 }
 
 /// In memory where that is possible: kill -9 takes nothing from the page cache, so the disk has no part in it, and a busy

@@ -91,6 +91,7 @@ fn invariants_hold_and_there_is_progress() {
     // A simulation in which nothing happens proves nothing.
     assert!(done.iter().all(|outcome| outcome.removals >= 1 && outcome.writes >= 3), "{done:?}");
     assert!(done.iter().all(|outcome| outcome.routes >= 3), "{done:?}");
+    assert!(count < 20 || sum(|outcome| outcome.removals) >= 2 * count, "hardly a removal");
     assert!(count < 20 || sum(|outcome| outcome.notices) > count / 2, "hardly a notice");
 }
 

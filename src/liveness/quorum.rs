@@ -3,7 +3,7 @@
 use super::clock::Running;
 use super::core::Core;
 use super::report::Silences;
-use super::sessions::{NAMES_BYTES_MAX, bytes};
+use super::sessions::NAMES_BYTES_MAX;
 use super::stream::Stream;
 use super::views::REACHABLE_FOR;
 use raft::NodeId;
@@ -59,7 +59,7 @@ impl Core {
         brokers.sort_unstable();
         let mut told = 0;
         brokers.retain(|(key, _)| {
-            told += bytes(key);
+            told += key.name_bytes();
             told <= NAMES_BYTES_MAX
         });
         Silences { process: self.process, brokers }

@@ -82,7 +82,8 @@ impl Sessions {
         Self { brokers: BrokerMap::with_hasher(keyed), pairs_max, ..Self::default() }
     }
 
-    /// A broker was heard on a connection; after a REGISTER, `incarnation` is what this node's table has. Gives the change when a session opened or became strong, or is not followed.
+    /// A broker was heard on a connection; after a REGISTER, `incarnation` is what this node's table has. Gives the change
+    /// when a session opened or became strong, or is not followed.
     pub(super) fn heard(
         &mut self,
         at: Running,
@@ -95,12 +96,16 @@ impl Sessions {
             Heard::Register => Strength::Strong,
             Heard::Heartbeat => Strength::Weak,
         };
-        let full = self.is_full(session, broker);
         let here = self.brokers.get_mut(broker);
         let had = here.as_ref().and_then(|here| here.over.get(&session)).copied();
+        // A connection that is followed stays so: nothing is looked up for what comes every second.
+        let beyond = had.is_none()
+            && (self.pairs >= self.pairs_max
+                || self.pairs_bytes + broker.name_bytes() > NAMES_BYTES_MAX
+                || self.connections.get(&session).is_some_and(|all| all.len() >= BROKERS_PER_CONNECTION_MAX));
         if let Some(here) = here {
             here.heard = at;
-            here.unfollowed |= had.is_none() && full;
+            here.unfollowed |= beyond;
             here.stands_for = here.stands_for.max(incarnation);
             if what == Heard::Register {
                 here.word = None;
@@ -109,7 +114,7 @@ impl Sessions {
         if had >= Some(wanted) {
             return None;
         }
-        if had.is_none() && full {
+        if beyond {
             self.refused += 1;
             let strength = self.brokers.get(broker).and_then(Here::strength);
             return Some(Change { broker: broker.clone(), strength, cause: Cause::NotFollowed });
@@ -120,23 +125,16 @@ impl Sessions {
             Some(had) => *here.count(had) -= 1,
             None => {
                 self.pairs += 1;
-                self.pairs_bytes += bytes(broker);
+                self.pairs_bytes += broker.name_bytes();
             }
         }
         *here.count(wanted) += 1;
         let strength = here.strength();
         self.connections.entry(session).or_default().insert(broker.clone());
         if self.ended.remove(broker).is_some() {
-            self.ended_bytes -= bytes(broker);
+            self.ended_bytes -= broker.name_bytes();
         }
         Some(Change { broker: broker.clone(), strength, cause: Cause::Opened })
-    }
-
-    /// Whether no further broker is followed, over this connection or at all.
-    fn is_full(&self, session: SessionId, broker: &BrokerKey) -> bool {
-        self.pairs >= self.pairs_max
-            || self.pairs_bytes + bytes(broker) > NAMES_BYTES_MAX
-            || self.connections.get(&session).is_some_and(|all| all.len() >= BROKERS_PER_CONNECTION_MAX)
     }
 
     /// A connection is over. Gives the changes, one for each broker that spoke over it and whose end matters.
@@ -144,7 +142,7 @@ impl Sessions {
         let mut changes = Vec::new();
         for broker in self.connections.remove(&session).unwrap_or_default() {
             self.pairs -= 1;
-            self.pairs_bytes -= bytes(&broker);
+            self.pairs_bytes -= broker.name_bytes();
             let Some(here) = self.brokers.get_mut(&broker) else { continue };
             let Some(strength) = here.over.remove(&session) else { continue };
             *here.count(strength) -= 1;
@@ -170,10 +168,10 @@ impl Sessions {
         let said = self.ended.get(broker).and_then(|(kept, _)| kept.last_strong);
         let kept = End { number: self.ends, last_strong: last_strong.max(said) };
         // Beyond that it is told as a change only, and when that is lost, the broker leaves by its timeout.
-        if self.ended_bytes + bytes(broker) <= NAMES_BYTES_MAX
+        if self.ended_bytes + broker.name_bytes() <= NAMES_BYTES_MAX
             && self.ended.insert(broker.clone(), (kept, at)).is_none()
         {
-            self.ended_bytes += bytes(broker);
+            self.ended_bytes += broker.name_bytes();
         }
         end
     }
@@ -193,7 +191,7 @@ impl Sessions {
     /// Forgets older ends that no longer matter: those that `keep` does not want.
     pub(super) fn retain_ends(&mut self, now: Running, keep: impl Fn(&BrokerKey) -> bool) {
         self.ended.retain(|broker, (_, at)| now < *at + ENDS_KEPT_FOR || keep(broker));
-        self.ended_bytes = self.ended.keys().map(bytes).sum();
+        self.ended_bytes = self.ended.keys().map(BrokerKey::name_bytes).sum();
     }
 
     /// The connections that a broker speaks over.
@@ -219,20 +217,12 @@ impl Sessions {
     }
 }
 
-/// Bytes of a broker's names.
-pub(super) fn bytes(broker: &BrokerKey) -> usize {
-    broker.cluster.len() + broker.address.len()
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::by_broker::key;
     use super::*;
 
     const AT: Running = Duration::from_secs(1);
-
-    fn key(n: usize) -> BrokerKey {
-        BrokerKey { cluster: "c".into(), address: format!("{n}").into() }
-    }
 
     fn hear(sessions: &mut Sessions, session: u64, broker: &BrokerKey) -> Option<Change> {
         let change = sessions.heard(AT, SessionId(session), broker, Heard::Register, None);
@@ -261,7 +251,7 @@ mod tests {
         assert_eq!(followed.count(), BROKERS_PER_CONNECTION_MAX);
         assert!(hear(&mut sessions, 2, &key(0)).is_some());
         assert_eq!(sessions.closed(AT, SessionId(1), ClosedBy::Peer).len(), BROKERS_PER_CONNECTION_MAX);
-        assert_eq!((sessions.pairs, sessions.pairs_bytes), (1, bytes(&key(0))));
+        assert_eq!((sessions.pairs, sessions.pairs_bytes), (1, key(0).name_bytes()));
     }
 
     #[test]
@@ -273,8 +263,8 @@ mod tests {
         }
         (0..100).for_each(|session| drop(sessions.closed(AT, SessionId(session), ClosedBy::Peer)));
         let full = sessions.full(AT);
-        let told = full.sessions.iter().map(|(broker, ..)| bytes(broker)).sum::<usize>();
+        let told = full.sessions.iter().map(|(broker, ..)| broker.name_bytes()).sum::<usize>();
         assert!(told <= NAMES_BYTES_MAX && !full.ended.is_empty(), "{told}");
-        assert!(full.ended.iter().map(|(broker, _)| bytes(broker)).sum::<usize>() <= NAMES_BYTES_MAX);
+        assert!(full.ended.iter().map(|(broker, _)| broker.name_bytes()).sum::<usize>() <= NAMES_BYTES_MAX);
     }
 }

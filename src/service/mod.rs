@@ -99,7 +99,7 @@ pub struct RegistrationCounters {
 const BROKER_NAMES_BYTES_MAX: usize = 1_024;
 
 fn is_too_long(broker: &BrokerKey) -> bool {
-    broker.cluster.len() + broker.address.len() > BROKER_NAMES_BYTES_MAX
+    broker.name_bytes() > BROKER_NAMES_BYTES_MAX
 }
 
 /// How far a request has come.

@@ -17,6 +17,14 @@ pub struct BrokerKey {
     pub address: Name,
 }
 
+impl BrokerKey {
+    /// Bytes of both names.
+    #[must_use]
+    pub fn name_bytes(&self) -> usize {
+        self.cluster.len() + self.address.len()
+    }
+}
+
 /// A topic's queues.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topic {

@@ -99,7 +99,8 @@ fn what_is_shown_is_read_again_as_it_is() {
          brokerKeepAliveIntervalSeconds=1\nbrokerTcpUserTimeoutMillis=1\nrouteCacheBytesMax=1\n\
          writeStallMillis=1\nregistrationBytesMax=2000000\nregistrationTopicsMax=1\nsessionPairsMax=1\n\
          snapshotLogBytes=2000000\nsnapshotEntries=1\nsnapshotAgeSeconds=1\nlogBytesMax=2000000\n\
-         recentLogBytesMax=1\nbatchCommandsMax=1\nrecoveryWaitSeconds=1\nstalenessMaxMillis=1\nmassEvictionGuard=false\nmassEvictionSharePercent=1\n\
+         recentLogBytesMax=1\nbatchCommandsMax=1\nrecoveryWaitSeconds=1\nstalenessMaxMillis=1\n\
+         massEvictionGuard=false\nmassEvictionSharePercent=1\n\
          heartbeatIntervalMillis=11\nelectionTimeoutMinMillis=31\nelectionTimeoutMaxMillis=61\n",
         path.display()
     );

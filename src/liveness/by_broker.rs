@@ -26,3 +26,9 @@ impl BuildHasher for Keyed {
         hasher
     }
 }
+
+/// For tests: a broker by number.
+#[cfg(test)]
+pub(super) fn key(n: usize) -> BrokerKey {
+    BrokerKey { cluster: "c".into(), address: format!("{n}").into() }
+}

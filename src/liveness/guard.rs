@@ -16,7 +16,7 @@ pub(super) struct Candidate {
     pub(super) key: BrokerKey,
     /// When it last lived for certain.
     pub(super) spoke: Running,
-    /// When it was last heard, or its clock started anew.
+    /// When it was last heard, moved on by the time of which nobody can tell.
     pub(super) heard: Running,
     /// When its own timeout has passed.
     pub(super) due: Running,

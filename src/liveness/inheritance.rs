@@ -75,15 +75,12 @@ impl Inheritance {
 
 #[cfg(test)]
 mod tests {
+    use super::super::by_broker::key;
     use super::*;
 
     const NOW: Running = Duration::from_secs(1_000);
 
-    fn key(n: u32) -> BrokerKey {
-        BrokerKey { cluster: "c".into(), address: format!("{n}").into() }
-    }
-
-    fn silences(process: u64, of: &[(u32, u64)]) -> Silences {
+    fn silences(process: u64, of: &[(usize, u64)]) -> Silences {
         Silences { process, brokers: of.iter().map(|(n, ms)| (key(*n), *ms)).collect() }
     }
 

@@ -210,15 +210,12 @@ impl Ledger {
 
 #[cfg(test)]
 mod tests {
+    use super::super::by_broker::key;
     use super::*;
     use storage::command::DataVersion;
 
     const fn secs(n: u64) -> Running {
         Duration::from_secs(n)
-    }
-
-    fn key(n: u32) -> BrokerKey {
-        BrokerKey { cluster: "c".into(), address: format!("{n}").into() }
     }
 
     fn live(timeout_ms: u64, index: u64) -> Live {

@@ -171,15 +171,12 @@ impl Stream {
 
 #[cfg(test)]
 mod tests {
+    use super::super::by_broker::key;
     use super::super::report::Cause;
     use super::*;
 
     const fn ms(n: u64) -> Running {
         Duration::from_millis(n)
-    }
-
-    fn key(n: usize) -> BrokerKey {
-        BrokerKey { cluster: "c".into(), address: format!("{n}").into() }
     }
 
     fn opened(n: usize) -> Change {

@@ -23,7 +23,9 @@ pub(super) struct Flapping {
 impl Flapping {
     /// A difference is proposed while topics that a registration lacks are removed.
     pub(super) fn look(&self, broker: &BrokerKey, difference: &Registration) {
-        if let Some(topic) = self.brings_back(broker, difference)
+        let Basis::Difference { absent, .. } = &difference.basis else { return };
+        let brought = difference.topics.iter().map(|topic| &topic.topic);
+        if let Some(topic) = self.brings_back(broker, brought, absent)
             && let Some(held_back) = self.warnings.allow()
         {
             tracing::warn!(
@@ -38,8 +40,12 @@ impl Flapping {
     }
 
     /// A topic that the broker's last registration removed, and this one brings back.
-    fn brings_back(&self, broker: &BrokerKey, difference: &Registration) -> Option<Name> {
-        let Basis::Difference { absent, .. } = &difference.basis else { return None };
+    fn brings_back<'a>(
+        &self,
+        broker: &BrokerKey,
+        mut brought: impl Iterator<Item = &'a Name>,
+        absent: &[Name],
+    ) -> Option<Name> {
         let mut removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner);
         let before = removed.remove(broker).unwrap_or_default();
         if !absent.is_empty() {
@@ -48,37 +54,16 @@ impl Flapping {
             }
             removed.insert(broker.clone(), absent.iter().take(TOPICS_MAX).cloned().collect());
         }
-        difference.topics.iter().map(|topic| &topic.topic).find(|topic| before.contains(*topic)).cloned()
+        brought.find(|topic| before.contains(*topic)).cloned()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use storage::Position;
-    use storage::command::{DataVersion, QueueConfig, TopicConfig};
 
-    fn difference(adds: &[&str], removes: &[&str]) -> Registration {
-        let queues = QueueConfig { read: 8, write: 8, perm: 6, sys_flag: 0 };
-        Registration {
-            topics: adds.iter().map(|topic| TopicConfig { topic: (*topic).into(), queues }).collect(),
-            basis: Basis::Difference {
-                group_version: Position { index: 1, number: 0 },
-                topic_count: 1,
-                absent: removes.iter().map(|topic| (*topic).into()).collect(),
-            },
-            cluster: "c".into(),
-            broker: "b".into(),
-            id: 0,
-            address: "a".into(),
-            ha_address: None,
-            zone: None,
-            acting_master: None,
-            heartbeat_timeout_ms: None,
-            data_version: DataVersion::default(),
-            filter_servers: None,
-            static_infos: Vec::new(),
-        }
+    fn names(names: &[&str]) -> Vec<Name> {
+        names.iter().map(|name| Name::from(*name)).collect()
     }
 
     #[test]
@@ -87,7 +72,7 @@ mod tests {
             (Flapping::default(), BrokerKey { cluster: "c".into(), address: "a".into() });
         let other = BrokerKey { cluster: "c".into(), address: "b".into() };
         let look = |broker, adds: &[&str], removes: &[&str]| {
-            flapping.brings_back(broker, &difference(adds, removes))
+            flapping.brings_back(broker, names(adds).iter(), &names(removes))
         };
         assert_eq!(look(&broker, &["t1"], &[]), None, "a new topic");
         assert_eq!(look(&broker, &["t2"], &["t1"]), None, "a topic that goes");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// Of the brokers, which beat every second.
 const TIMEOUT: Duration = Duration::from_secs(4);
-/// For a busy machine: a majority that did not hear each other for a second starts all clocks anew.
+/// For a busy machine: what a majority could not hear of each other is left out of silences.
 const MARGIN: Duration = Duration::from_secs(8);
 const BROKERS: usize = 2;
 

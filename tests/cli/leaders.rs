@@ -46,7 +46,7 @@ fn two_leaders_killed_one_after_the_other_take_no_broker_with_them() {
 #[test]
 fn a_broker_that_falls_silent_while_leaders_change_is_gone_in_time() {
     const TIMEOUT: Duration = Duration::from_secs(4);
-    /// For a busy machine: a majority that did not hear each other for a second starts all clocks anew.
+    /// For a busy machine: what a majority could not hear of each other is left out of silences.
     const MARGIN: Duration = Duration::from_secs(8);
     let dir = tempfile::tempdir().unwrap();
     let nodes = cluster(dir.path());

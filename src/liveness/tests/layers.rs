@@ -4,7 +4,8 @@
 use super::super::core::{Core, Leader};
 use super::super::report::{Answer, Content, Full, Report, Word, Words};
 use super::super::{Heard, Known, LivenessOptions, SessionId};
-use super::world::{NODES, World, ms};
+use super::rules::{registered, world};
+use super::world::{NODES, ms};
 use std::time::Duration;
 use storage::Position;
 use storage::command::DataVersion;
@@ -119,11 +120,9 @@ fn a_word_of_an_older_term_does_not_count() {
 /// What a node heard last it could not tell any more. A node that comes back tells.
 #[test]
 fn brokers_of_a_node_that_is_lost_have_a_full_timeout_from_then_on() {
-    let mut world = World::new(1, false);
-    world.run(ms(2_000));
-    let broker = world.broker(10_000, &[3]);
-    world.registers_everywhere(broker);
-    world.run(ms(9_000));
+    let mut world = world();
+    let broker = registered(&mut world, 10_000, &[3]);
+    world.run(ms(8_500));
     world.cut.extend([(3, 1), (3, 2)]);
     world.beats(broker, 3);
     world.run(ms(100));
@@ -165,11 +164,8 @@ fn a_report_behind_a_gap_is_not_taken() {
 /// The leader before it heard them through that node.
 #[test]
 fn brokers_of_a_node_that_a_new_leader_is_cut_off_from_have_a_full_timeout() {
-    let mut world = World::new(1, false);
-    world.run(ms(2_000));
-    let broker = world.broker(10_000, &[3]);
-    world.registers_everywhere(broker);
-    world.run(ms(500));
+    let mut world = world();
+    let broker = registered(&mut world, 10_000, &[3]);
     world.cut.extend([(2, 3), (3, 2)]);
     world.live_for(ms(30_000));
     assert!(world.has(2, broker));
@@ -183,11 +179,8 @@ fn brokers_of_a_node_that_a_new_leader_is_cut_off_from_have_a_full_timeout() {
 /// Also when it is that node which led, for as long as nobody knows.
 #[test]
 fn brokers_of_a_former_leader_that_a_new_one_is_cut_off_from_have_a_full_timeout() {
-    let mut world = World::new(1, false);
-    world.run(ms(2_000));
-    let broker = world.broker(10_000, &[3]);
-    world.registers_everywhere(broker);
-    world.run(ms(500));
+    let mut world = world();
+    let broker = registered(&mut world, 10_000, &[3]);
     world.elect(3);
     world.cut.extend([(2, 3), (3, 2)]);
     world.live_for(ms(30_000));

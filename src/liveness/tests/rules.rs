@@ -14,14 +14,14 @@ const fn secs(n: u64) -> Duration {
 }
 
 /// A running cluster, led by node 1, without faults.
-fn world() -> World {
+pub(super) fn world() -> World {
     let mut world = World::new(1, false);
     world.run(secs(2));
     world
 }
 
 /// A broker registered over connections to these nodes.
-fn registered(world: &mut World, timeout_ms: i64, nodes: &[u64]) -> usize {
+pub(super) fn registered(world: &mut World, timeout_ms: i64, nodes: &[u64]) -> usize {
     let broker = world.broker(timeout_ms, nodes);
     world.registers_everywhere(broker);
     world.run(ms(500));

@@ -12,8 +12,7 @@ use std::time::Duration;
 use storage::route_info::BrokerKey;
 use tokio::time::Instant;
 
-/// Beyond a broker's own timeout, for a busy machine: a majority that did not hear each other for a second starts all
-/// clocks anew.
+/// Beyond a broker's own timeout, for a busy machine: what a majority could not hear of each other is left out of silences.
 const MARGIN: Duration = Duration::from_secs(8);
 
 /// Until when a broker that says nothing since then must be gone.

@@ -5,7 +5,7 @@
 //! was not may have ended its connections as far as the others can tell, and expires when it was uncovered for its
 //! whole timeout, of which only that counts in which the one who decided it ran, for who stands still hears nobody, and
 //! which comes after its last registration that was answered with success: whoever answers that has heard it. Nor does
-//! that count before it was without a majority for a while: it starts all clocks anew then.
+//! that count before it was without a majority for a while, which is stricter than the ledger: that leaves out this time only.
 //!
 //! It goes for a connection that ended only if a node did find one ended then, by the broker or since the path was cut
 //! for too long: what a node ends itself, or what ends with a node, takes nobody with it.

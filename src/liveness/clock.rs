@@ -12,6 +12,9 @@ const BEGUN: Running = Duration::from_secs(24 * 3600);
 /// How long nothing may run before it counts as a pause: the rest of the gap is left out of all silences.
 pub(super) const LATENESS_MAX: Duration = Duration::from_millis(200);
 
+/// A gap of this length is one in which peers may have lost patience, closed and come again.
+const LONG_PAUSE: Duration = Duration::from_secs(1);
+
 /// Turns monotonic time into running time.
 ///
 /// Every call into the ledger goes through [`advance`](Self::advance), a tick at the latest. A gap between two
@@ -23,11 +26,12 @@ pub(super) struct RunningClock {
     last: Instant,
     skipped: Duration,
     pauses: u64,
+    resumed: Running,
 }
 
 impl RunningClock {
     pub(super) fn new(now: Instant) -> Self {
-        Self { start: now, last: now, skipped: Duration::ZERO, pauses: 0 }
+        Self { start: now, last: now, skipped: Duration::ZERO, pauses: 0, resumed: Running::ZERO }
     }
 
     /// Running time at `now`. Never goes back, also when `now` was read before another caller's.
@@ -38,7 +42,16 @@ impl RunningClock {
             self.pauses += 1;
         }
         self.last = self.last.max(now);
-        BEGUN + self.last.duration_since(self.start).saturating_sub(self.skipped)
+        let running = BEGUN + self.last.duration_since(self.start).saturating_sub(self.skipped);
+        if gap >= LONG_PAUSE {
+            self.resumed = running;
+        }
+        running
+    }
+
+    /// When the process last went on after a long pause.
+    pub(super) fn resumed(&self) -> Running {
+        self.resumed
     }
 
     /// How often the process did not run.
@@ -60,6 +73,12 @@ mod tests {
         assert_eq!(clock.advance(start + ms(10_200)), BEGUN + ms(400));
         assert_eq!(clock.advance(start + ms(10_250)), BEGUN + ms(450));
         assert_eq!(clock.advance(start + ms(10_100)), BEGUN + ms(450), "an earlier reading changes nothing");
-        assert_eq!(clock.pauses(), 1);
+        assert_eq!((clock.pauses(), clock.resumed()), (1, BEGUN + ms(400)));
+        clock.advance(start + ms(11_000));
+        assert_eq!(
+            (clock.pauses(), clock.resumed()),
+            (2, BEGUN + ms(400)),
+            "too short for anybody to give up"
+        );
     }
 }

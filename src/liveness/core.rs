@@ -89,6 +89,8 @@ pub(super) struct Core {
     pub(super) quorum: bool,
     /// Since when it may have been without.
     pub(super) without_quorum: Running,
+    /// When this process had lost it and found it again.
+    pub(super) quorum_again: Running,
     /// When this node last began to lead.
     pub(super) leads_since: Running,
     reviewed: Running,
@@ -120,6 +122,7 @@ impl Core {
             inheritance: Inheritance::default(),
             quorum: false,
             without_quorum: Running::ZERO,
+            quorum_again: Running::ZERO,
             leads_since: Running::ZERO,
             reviewed: Running::ZERO,
         }
@@ -180,7 +183,7 @@ impl Core {
     /// A connection of this node is over.
     pub(super) fn closed(&mut self, now: Instant, session: SessionId, by: ClosedBy) {
         let now = self.clock.advance(now);
-        let changes = self.sessions.closed(now, session, by);
+        let changes = self.sessions.closed(now, session, by, self.steady_from());
         self.own_changes(now, changes);
     }
 

@@ -10,7 +10,25 @@ use raft::NodeId;
 use std::time::Duration;
 use storage::route_info::BrokerKey;
 
+/// After a cut, what a peer sent before it comes this late: its packets are sent again at growing intervals until its
+/// time-out ends the connection.
+const LATE_AFTER_CUT: Duration = Duration::from_secs(10);
+/// After a pause, what waits in the sockets is read this late.
+const LATE_AFTER_PAUSE: Duration = Duration::from_secs(2);
+
 impl Core {
+    /// A session's end counts as the peer's only if its broker has been heard from this moment on.
+    ///
+    /// While this node was cut off or did not run, its connections ran into time-outs, and brokers gave them up and came
+    /// again: it finds the old end, and maybe old words before it, sooner than the new connection.
+    pub(super) fn steady_from(&self) -> Running {
+        if !self.quorum {
+            return Running::MAX;
+        }
+        let late = |since: Running, by: Duration| if since > Running::ZERO { since + by } else { since };
+        late(self.quorum_again, LATE_AFTER_CUT).max(late(self.clock.resumed(), LATE_AFTER_PAUSE))
+    }
+
     pub(super) fn look_for_quorum(&mut self, now: Running) {
         let had = std::mem::replace(&mut self.quorum, self.views.has_quorum());
         match (had, self.quorum) {
@@ -19,6 +37,7 @@ impl Core {
             (false, true) => {
                 self.ledger.excuse_all(self.without_quorum, now);
                 if self.without_quorum > Running::ZERO {
+                    self.quorum_again = now;
                     self.ask_silences_again();
                 }
             }

@@ -138,7 +138,17 @@ impl Sessions {
     }
 
     /// A connection is over. Gives the changes, one for each broker that spoke over it and whose end matters.
-    pub(super) fn closed(&mut self, at: Running, session: SessionId, by: ClosedBy) -> Vec<Change> {
+    ///
+    /// The end of one that was not heard from `steady_from` on is no word of the peer: see [`Core::steady_from`].
+    ///
+    /// [`Core::steady_from`]: super::core::Core::steady_from
+    pub(super) fn closed(
+        &mut self,
+        at: Running,
+        session: SessionId,
+        by: ClosedBy,
+        steady_from: Running,
+    ) -> Vec<Change> {
         let mut changes = Vec::new();
         for broker in self.connections.remove(&session).unwrap_or_default() {
             self.pairs -= 1;
@@ -148,7 +158,7 @@ impl Sessions {
             *here.count(strength) -= 1;
             let (left, last_strong) = (here.strength(), strength == Strength::Strong && here.strong == 0);
             let stood_for = here.stands_for.filter(|_| last_strong);
-            let by = if here.unfollowed { ClosedBy::Us } else { by };
+            let by = if here.unfollowed || here.heard < steady_from { ClosedBy::Us } else { by };
             if left.is_none() {
                 self.brokers.remove(&broker);
             }
@@ -237,8 +247,8 @@ mod tests {
         assert!(hear(&mut sessions, 3, &key(1)).is_none() && hear(&mut sessions, 3, &key(3)).is_none());
         assert_eq!(sessions.refused(), 2);
         let causes = |changes: Vec<Change>| changes.into_iter().map(|c| c.cause).collect::<Vec<_>>();
-        assert_eq!(causes(sessions.closed(AT, SessionId(1), ClosedBy::Peer)), [Cause::EndedByUs]);
-        let ended = causes(sessions.closed(AT, SessionId(2), ClosedBy::Peer));
+        assert_eq!(causes(sessions.closed(AT, SessionId(1), ClosedBy::Peer, AT)), [Cause::EndedByUs]);
+        let ended = causes(sessions.closed(AT, SessionId(2), ClosedBy::Peer, AT));
         assert!(matches!(ended[..], [Cause::EndedByPeer(_)]));
         assert!(hear(&mut sessions, 3, &key(1)).is_some(), "there is room again");
     }
@@ -250,7 +260,7 @@ mod tests {
             (0..2 * BROKERS_PER_CONNECTION_MAX).filter(|n| hear(&mut sessions, 1, &key(*n)).is_some());
         assert_eq!(followed.count(), BROKERS_PER_CONNECTION_MAX);
         assert!(hear(&mut sessions, 2, &key(0)).is_some());
-        assert_eq!(sessions.closed(AT, SessionId(1), ClosedBy::Peer).len(), BROKERS_PER_CONNECTION_MAX);
+        assert_eq!(sessions.closed(AT, SessionId(1), ClosedBy::Peer, AT).len(), BROKERS_PER_CONNECTION_MAX);
         assert_eq!((sessions.pairs, sessions.pairs_bytes), (1, key(0).name_bytes()));
     }
 
@@ -261,7 +271,7 @@ mod tests {
         for n in 0..20_000 {
             hear(&mut sessions, n / 100, &long(n));
         }
-        (0..100).for_each(|session| drop(sessions.closed(AT, SessionId(session), ClosedBy::Peer)));
+        (0..100).for_each(|session| drop(sessions.closed(AT, SessionId(session), ClosedBy::Peer, AT)));
         let full = sessions.full(AT);
         let told = full.sessions.iter().map(|(broker, ..)| broker.name_bytes()).sum::<usize>();
         assert!(told <= NAMES_BYTES_MAX && !full.ended.is_empty(), "{told}");

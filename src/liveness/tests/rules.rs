@@ -218,6 +218,55 @@ fn a_broker_heard_only_by_a_node_that_is_cut_off_starts_anew() {
     assert!(world.removed.is_empty());
 }
 
+/// The kernel ends connections whose peer is out of reach, and after the cut it finds old words and old ends first.
+#[test]
+fn a_node_that_was_cut_off_takes_no_broker_with_it() {
+    for (lone, cut) in [(true, 12), (true, 6), (false, 12), (false, 6)] {
+        let mut world = world();
+        let nodes: &[u64] = if lone { &[3] } else { &NODES };
+        let brokers: Vec<_> = (0..3).map(|_| registered(&mut world, 40_000, nodes)).collect();
+        world.live_for(secs(12));
+        let apart = NODES.iter().flat_map(|a| NODES.map(|b| (*a, b))).filter(|(a, b)| a != b);
+        world.cut.extend(apart.filter(|(a, b)| !lone || *a == 3 || *b == 3));
+        world.run(secs(cut));
+        if cut < 10 {
+            world.cut.clear();
+            world.run(secs(1));
+            brokers.iter().for_each(|broker| world.beats_everywhere(*broker));
+            world.run(ms(10));
+        }
+        for (broker, node) in brokers.iter().flat_map(|broker| nodes.iter().map(move |node| (*broker, *node)))
+        {
+            world.closes(broker, node, ClosedBy::Peer, ms(1));
+        }
+        world.run(ms(10));
+        world.cut.clear();
+        world.run(secs(5));
+        assert!(world.removed.is_empty(), "lone {lone}, cut for {cut} s: {:?}", world.removed);
+        world.live_for(secs(12));
+        assert!(brokers.iter().all(|broker| world.everywhere(*broker) == Some(true)));
+        world.kill_broker(brokers[0]);
+        until_gone(&mut world, brokers[0], ms(500));
+    }
+}
+
+/// What waited in its sockets is read before the connections that wait to be accepted.
+#[test]
+fn a_node_that_was_paused_does_not_take_an_old_end_for_the_last() {
+    let mut world = world();
+    let broker = registered(&mut world, 40_000, &[3]);
+    world.live_for(secs(2));
+    world.pause_node(3, secs(12));
+    world.beats(broker, 3);
+    world.run(secs(1));
+    world.closes(broker, 3, ClosedBy::Peer, ms(1));
+    world.run(ms(12_000));
+    world.live_for(secs(5));
+    assert!(world.removed.is_empty(), "{:?}", world.removed);
+    world.kill_broker(broker);
+    until_gone(&mut world, broker, ms(500));
+}
+
 /// Each restart takes some seconds, which are no silence; but none of them gives the broker its whole time again.
 #[test]
 fn leaders_killed_every_minute_do_not_keep_a_silent_broker() {

@@ -3,14 +3,12 @@
 //! Each heartbeat looks its broker up in several of them, mostly after other work has emptied the processor's caches: a
 //! search among sorted keys then waits for memory a dozen times, and one by hash two or three times.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::hash::{BuildHasher, DefaultHasher, Hasher};
 use storage::route_info::BrokerKey;
 
 /// A map by broker.
 pub(super) type BrokerMap<V> = HashMap<BrokerKey, V, Keyed>;
-/// A set of brokers.
-pub(super) type BrokerSet = HashSet<BrokerKey, Keyed>;
 
 /// Hashes under a key: whoever chooses brokers' names must not be able to choose their hashes. The standard library's own
 /// random key would not do, since a simulated run must follow from its seed.

@@ -12,6 +12,7 @@ use super::removals::Removals;
 use super::report::{Cause, Change, Word};
 use super::sessions::{LeaderWord, Sessions};
 use super::stream::Stream;
+use super::telling::UNTOLD_MAX;
 use super::views::{Effect, Views};
 use super::{ClosedBy, Counters, Heard, Known, LivenessOptions, SessionId, Strength};
 use raft::NodeId;
@@ -61,7 +62,7 @@ pub(super) struct Wakes {
 pub(super) struct Core {
     pub(super) node_id: NodeId,
     /// Whether this node is known to be a learner.
-    learner: bool,
+    pub(super) learner: bool,
     pub(super) process: u64,
     pub(super) clock: RunningClock,
     pub(super) sessions: Sessions,
@@ -131,7 +132,8 @@ impl Core {
     /// The members, `(id, votes)`, this node among them when it is one.
     pub(super) fn members(&mut self, now: Instant, members: &[(NodeId, bool)]) {
         let now = self.clock.advance(now);
-        self.learner = members.contains(&(self.node_id, false));
+        let learns = members.contains(&(self.node_id, false));
+        let learned = std::mem::replace(&mut self.learner, learns);
         if self.learner {
             self.guard.forget();
         }
@@ -144,7 +146,8 @@ impl Core {
         let voters = |views: &Views| views.other_voters().map(|(node, _)| node).collect::<Vec<_>>();
         let before = voters(&self.views);
         self.views.members(now, members, &mut effects);
-        if voters(&self.views) != before {
+        // What a learner was told may be hours old when it gets a vote.
+        if voters(&self.views) != before || learned != learns {
             self.ask_silences_again();
         }
         self.take(now, effects);
@@ -170,13 +173,20 @@ impl Core {
     ) {
         let now = self.clock.advance(now);
         self.counters.heard += 1;
-        self.ledger.heard(broker, now);
+        let timeout = self.ledger.heard(broker, now);
         let change = self.sessions.heard(now, session, broker, what, incarnation);
-        for stream in self.streams.values_mut() {
-            stream.push_heard(broker, false);
+        if what == Heard::Register || self.sessions.is_told(now, broker, timeout) {
+            self.tell(broker, now);
         }
         if let Some(change) = change {
             self.own_changes(now, vec![change]);
+        }
+    }
+
+    /// The next reports tell when a broker was heard here.
+    fn tell(&mut self, broker: &BrokerKey, at: Running) {
+        for stream in self.streams.values_mut() {
+            stream.push_heard(broker, at, false);
         }
     }
 
@@ -219,7 +229,7 @@ impl Core {
         }
         let told = self.confirmations.wait(broker);
         for (node, stream) in &mut self.streams {
-            stream.push_heard(broker, self.leader.is_none_or(|leader| leader == *node));
+            stream.push_heard(broker, now, self.leader.is_none_or(|leader| leader == *node));
         }
         self.wakes.senders = true;
         Err(told)
@@ -294,6 +304,9 @@ impl Core {
         self.views.sweep(now, &mut effects);
         self.take(now, effects);
         self.look_for_quorum(now);
+        for (broker, at) in self.sessions.words_due(now) {
+            self.tell(&broker, at);
+        }
         for broker in self.confirmations.brokers() {
             if let Some(leader) = leader {
                 let word = self.leader_word(leader, &broker);
@@ -331,7 +344,9 @@ impl Core {
     pub(super) fn take(&mut self, now: Running, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::Heard(broker, at) => self.ledger.heard(&broker, at),
+                Effect::Heard(broker, at) => {
+                    self.ledger.heard(&broker, at);
+                }
                 Effect::Appeared(broker) => {
                     self.ledger.start_anew_for(&broker, now);
                     // A weak one only holds it: it may have opened before the end that marked the broker, told of late.
@@ -347,7 +362,11 @@ impl Core {
                     self.ledger.pull_in(&broker);
                 }
                 Effect::Untold(broker, since) => {
-                    self.ledger.excuse(&broker, since, now);
+                    // Words wait only behind one that was told.
+                    let waited = |heard: Running| heard + UNTOLD_MAX >= since;
+                    let waited = self.ledger.last_heard(&broker).is_some_and(waited);
+                    let before = if waited { UNTOLD_MAX } else { Duration::ZERO };
+                    self.ledger.excuse(&broker, since.saturating_sub(before), now);
                     self.ask_silences_again();
                 }
                 Effect::Ended(broker, end) => {

@@ -5,6 +5,7 @@ use super::core::{Core, Leader};
 use super::report::{Answer, Ask, Content, Full, Report, Words};
 use super::sessions::LeaderWord;
 use raft::NodeId;
+use std::time::Duration;
 use tokio::time::Instant;
 
 impl Core {
@@ -33,7 +34,7 @@ impl Core {
             && term >= self.newest_term
         {
             self.newest_term = term;
-            for (broker, word) in sent.heard.iter().zip(words) {
+            for ((broker, _), word) in sent.heard.iter().zip(words) {
                 let word = LeaderWord { term, applied, word };
                 self.sessions.note_word(broker, word);
                 self.confirmations.word(broker, word, sent.ticket);
@@ -53,11 +54,11 @@ impl Core {
         self.ask_on(to);
     }
 
-    /// Those who still wait for a word ask again with the next report.
+    /// Those who still wait for a word ask again with the next report. That they wait is no word of the broker.
     fn ask_on(&mut self, to: NodeId) {
         let waiting = self.confirmations.brokers();
         if let Some(stream) = self.streams.get_mut(&to) {
-            waiting.iter().for_each(|broker| stream.push_heard(broker, false));
+            waiting.iter().for_each(|broker| stream.push_heard(broker, Running::ZERO, false));
         }
     }
 
@@ -80,13 +81,15 @@ impl Core {
             return Answer { accepted: false, leader: None, silences: None };
         }
         self.take(now, effects);
-        heard.iter().for_each(|broker| self.ledger.heard(broker, now));
+        for (broker, age_ms) in &heard {
+            self.ledger.heard(broker, now.saturating_sub(Duration::from_millis(*age_ms)));
+        }
         self.look_for_quorum(now);
         self.wakes.decider |= answers && !self.marks.is_empty();
         let words = leader.map(|leader| Words {
             term: leader.term,
             applied: leader.applied,
-            words: heard.iter().map(|broker| self.leader_word(leader, broker).word).collect(),
+            words: heard.iter().map(|(broker, _)| self.leader_word(leader, broker).word).collect(),
         });
         let silences = asked.then(|| self.tell_silences(now));
         Answer { accepted: true, leader: words, silences }

@@ -76,6 +76,13 @@ impl Guard {
         }
         let (mut go, rest): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|c| now >= c.due + self.hold);
         let (mut rest, mut held): (Vec<_>, Vec<_>) = rest.into_iter().partition(|c| self.counts(c.spoke));
+        if !held.is_empty() {
+            tracing::warn!(
+                held = held.len(),
+                brokers = population,
+                "silent brokers are kept by the mass eviction guard"
+            );
+        }
         let most = self.most_within_window(now, population);
         let counted = most - population + under_way + go.iter().filter(|c| self.counts(c.spoke)).count();
         let share = self.share(most);
@@ -114,6 +121,12 @@ impl Guard {
         let most = self.most_within_window(now, population);
         let lost = most - population;
         if self.enabled && lost >= GUARD_BROKERS_MIN && lost >= self.share(most) && population > 0 {
+            tracing::warn!(
+                lost,
+                brokers = population,
+                "as many brokers as may be are gone at once: those that are silent as well are kept from now on, by the \
+                 mass eviction guard"
+            );
             self.begin(now);
         }
     }

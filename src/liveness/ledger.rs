@@ -14,7 +14,7 @@ pub(super) const TIMEOUT_MIN: Duration = Duration::from_secs(1);
 const TIMEOUT_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// A word that a broker sent before it was lost may come so much later: packets are sent again after 0.2, 0.4 and 0.8 s,
-/// and what another node heard is reported within a second.
+/// and a report that tells when another node heard it is on its way for a second at most.
 const LATE_WORDS: Duration = Duration::from_secs(3);
 
 /// A broker of the table.
@@ -93,13 +93,15 @@ impl Ledger {
         self.pull_in(key);
     }
 
-    /// A broker was heard.
-    pub(super) fn heard(&mut self, key: &BrokerKey, at: Running) {
-        let Some(entry) = self.brokers.get_mut(key) else { return };
+    /// A broker was heard. Gives its timeout.
+    pub(super) fn heard(&mut self, key: &BrokerKey, at: Running) -> Option<Duration> {
+        let entry = self.brokers.get_mut(key)?;
+        let timeout = entry.timeout;
         entry.spoke = entry.spoke.max(Some(at.saturating_sub(LATE_WORDS)));
         if entry.starts_anew(at) {
             self.pull_in(key);
         }
+        Some(timeout)
     }
 
     /// A broker speaks over a connection that is not followed.

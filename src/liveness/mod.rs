@@ -21,6 +21,7 @@ mod shown;
 mod status;
 mod stream;
 mod tasks;
+mod telling;
 mod views;
 
 #[cfg(test)]
@@ -192,7 +193,8 @@ impl Liveness {
         self.shell.with(|core, now| core.closed(now, session, by));
     }
 
-    /// Milliseconds since a broker of the table was last heard anywhere, as this node's ledger has it.
+    /// Milliseconds since a broker of the table was last heard anywhere, as this node's ledger has it. `None` at a node
+    /// without a vote, which is not told of heartbeats.
     #[must_use]
     pub fn silence_ms(&self, broker: &BrokerKey) -> Option<u64> {
         let silence = self.shell.with(|core, now| core.silence(now, broker))?;

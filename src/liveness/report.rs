@@ -46,8 +46,8 @@ pub(super) struct Report {
     pub(super) answering: Option<Ask>,
     /// What happened to sessions.
     pub(super) content: Content,
-    /// Brokers heard since the last report. The answer has a word for each, in this order.
-    pub(super) heard: Vec<BrokerKey>,
+    /// Brokers that were heard, and milliseconds since then. The answer has a word for each, in this order.
+    pub(super) heard: Vec<(BrokerKey, u64)>,
 }
 
 /// A leader's question, numbered by its process.
@@ -194,7 +194,7 @@ mod tests {
                 sequence: 2,
                 answering: Some(Ask { process: 9, number: 4 }),
                 content,
-                heard: vec![broker.clone()],
+                heard: vec![(broker.clone(), 250)],
             })
         };
         let change =
@@ -208,15 +208,15 @@ mod tests {
         let cases = [
             (
                 report(Content::Changes(vec![change])),
-                "010007020109040001016303613a310100010301fb2c010101016303613a31",
+                "010007020109040001016303613a310100010301fb2c010101016303613a31fa",
             ),
             (
                 report(Content::Full(full)),
-                "010007020109040101016303613a3101fa01016303613a310301fb2c01010101016303613a31",
+                "010007020109040101016303613a3101fa01016303613a310301fb2c01010101016303613a31fa",
             ),
             (
                 report(Content::Changes(vec![not_followed])),
-                "010007020109040001016303613a31000301016303613a31",
+                "010007020109040001016303613a31000301016303613a31fa",
             ),
             (Message::Ask(Ask { process: 9, number: 4 }), "01010904"),
             (Message::Protecting(250), "0102fa"),

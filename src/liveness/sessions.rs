@@ -3,6 +3,7 @@
 use super::by_broker::{BrokerMap, Keyed};
 use super::clock::Running;
 use super::report::{Cause, Change, End, Full, Word};
+use super::telling::{Pace, Waiting};
 use super::{ClosedBy, Heard, SessionId, Strength};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -14,6 +15,8 @@ pub(super) const BROKERS_PER_CONNECTION_MAX: usize = 1_024;
 /// Names of all brokers on connections, and of those that ended theirs, bytes each: what a full report can carry.
 pub(super) const NAMES_BYTES_MAX: usize = 8 << 20;
 
+/// Ends that are kept.
+const ENDS_MAX: usize = 65_536;
 /// How long an end is kept at least for full reports: a report that was lost is replaced well within it.
 const ENDS_KEPT_FOR: Duration = Duration::from_secs(10);
 
@@ -30,6 +33,9 @@ pub(super) struct Sessions {
     pairs_bytes: usize,
     pairs_max: usize,
     refused: u64,
+    waiting: Waiting,
+    /// Words that waited when the last session of their broker ended.
+    last_words: Vec<(BrokerKey, Running)>,
 }
 
 /// A broker with a session here.
@@ -45,6 +51,7 @@ struct Here {
     unfollowed: bool,
     heard: Running,
     word: Option<LeaderWord>,
+    pace: Pace,
 }
 
 /// What a leader said of a broker.
@@ -57,7 +64,16 @@ pub(super) struct LeaderWord {
 
 impl Here {
     fn new(heard: Running, stands_for: Option<Position>) -> Self {
-        Self { strong: 0, weak: 0, over: BTreeMap::new(), stands_for, unfollowed: false, heard, word: None }
+        Self {
+            strong: 0,
+            weak: 0,
+            over: BTreeMap::new(),
+            stands_for,
+            unfollowed: false,
+            heard,
+            word: None,
+            pace: Pace::default(),
+        }
     }
 
     fn strength(&self) -> Option<Strength> {
@@ -160,6 +176,9 @@ impl Sessions {
             let stood_for = here.stands_for.filter(|_| last_strong);
             let by = if here.unfollowed || here.heard < steady_from { ClosedBy::Us } else { by };
             if left.is_none() {
+                if here.pace.waits() {
+                    self.last_words.push((broker.clone(), here.heard));
+                }
                 self.brokers.remove(&broker);
             }
             let cause = match by {
@@ -171,6 +190,33 @@ impl Sessions {
         changes
     }
 
+    /// Whether the next report tells of a broker that was just heard. If not, the word waits until [`Self::words_due`].
+    /// What the leader does not know, or this node's table, is told each time: the leader's word is wanted.
+    pub(super) fn is_told(&mut self, now: Running, broker: &BrokerKey, timeout: Option<Duration>) -> bool {
+        let (Some(here), Some(timeout)) = (self.brokers.get_mut(broker), timeout) else { return true };
+        let known = here.word.is_none_or(|word| matches!(word.word, Word::Known(_)));
+        if known && here.pace.must_wait(now) {
+            self.waiting.push(broker, &mut here.pace);
+            return false;
+        }
+        here.pace.told(now, timeout);
+        true
+    }
+
+    /// The words that have waited, with when each was heard.
+    pub(super) fn words_due(&mut self, now: Running) -> Vec<(BrokerKey, Running)> {
+        let mut words = std::mem::take(&mut self.last_words);
+        for broker in self.waiting.due(now) {
+            // A broker that came again since then has told that already.
+            if let Some(here) = self.brokers.get_mut(&broker)
+                && here.pace.tell(now)
+            {
+                words.push((broker, here.heard));
+            }
+        }
+        words
+    }
+
     /// Numbers an end and keeps it for full reports. What an earlier end said of the last strong session stays said.
     fn end(&mut self, at: Running, broker: &BrokerKey, last_strong: Option<Position>) -> End {
         self.ends += 1;
@@ -178,7 +224,8 @@ impl Sessions {
         let said = self.ended.get(broker).and_then(|(kept, _)| kept.last_strong);
         let kept = End { number: self.ends, last_strong: last_strong.max(said) };
         // Beyond that it is told as a change only, and when that is lost, the broker leaves by its timeout.
-        if self.ended_bytes + broker.name_bytes() <= NAMES_BYTES_MAX
+        if self.ended.len() < ENDS_MAX
+            && self.ended_bytes + broker.name_bytes() <= NAMES_BYTES_MAX
             && self.ended.insert(broker.clone(), (kept, at)).is_none()
         {
             self.ended_bytes += broker.name_bytes();

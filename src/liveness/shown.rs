@@ -11,6 +11,9 @@ impl Core {
     /// How long a broker of the table has been silent.
     pub(super) fn silence(&mut self, now: Instant, broker: &BrokerKey) -> Option<Duration> {
         let now = self.clock.advance(now);
+        if self.learner {
+            return None;
+        }
         self.ledger.last_heard(broker).map(|heard| now.saturating_sub(heard))
     }
 

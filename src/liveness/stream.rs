@@ -1,6 +1,6 @@
 //! The ordered stream of reports to one other node.
 
-use super::by_broker::{BrokerSet, Keyed};
+use super::by_broker::{BrokerMap, Keyed};
 use super::clock::Running;
 use super::report::{Ask, Cause, Change, Content, Full, Report};
 use std::time::Duration;
@@ -24,7 +24,8 @@ pub(super) struct Stream {
     sequence: u64,
     full_due: bool,
     changes: Vec<Change>,
-    heard: BrokerSet,
+    /// When each was heard.
+    heard: BrokerMap<Running>,
     urgent: bool,
     answering: Option<Ask>,
     not_before: Running,
@@ -36,7 +37,7 @@ pub(super) struct Stream {
 #[derive(Debug)]
 pub(super) struct OnTheWay {
     /// Brokers in the order of the answer's words.
-    pub(super) heard: Vec<BrokerKey>,
+    pub(super) heard: Vec<(BrokerKey, Running)>,
     /// Confirmations asked for up to this number were in it.
     pub(super) ticket: u64,
     full: bool,
@@ -49,7 +50,7 @@ impl Stream {
             sequence: 0,
             full_due: true,
             changes: Vec::new(),
-            heard: BrokerSet::with_hasher(keyed),
+            heard: BrokerMap::with_hasher(keyed),
             urgent: true,
             answering: None,
             not_before: Running::ZERO,
@@ -74,13 +75,17 @@ impl Stream {
     }
 
     /// Adds a broker that was heard. Urgent when a REGISTER waits for the answer.
-    pub(super) fn push_heard(&mut self, broker: &BrokerKey, urgent: bool) {
+    pub(super) fn push_heard(&mut self, broker: &BrokerKey, at: Running, urgent: bool) {
         self.urgent |= urgent;
-        if self.heard.len() >= HEARD_WAITING_MAX && !self.heard.contains(broker) {
+        if let Some(heard) = self.heard.get_mut(broker) {
+            *heard = at.max(*heard);
+            return;
+        }
+        if self.heard.len() >= HEARD_WAITING_MAX {
             self.begin_again();
             self.heard.clear();
         }
-        self.heard.insert(broker.clone());
+        self.heard.insert(broker.clone(), at);
     }
 
     /// The receiver asked: the next report goes at once and says so.
@@ -111,16 +116,19 @@ impl Stream {
         let heard: Vec<_> = if self.heard.len() <= HEARD_MAX {
             self.heard.drain().collect()
         } else {
-            let first = self.heard.iter().take(HEARD_MAX).cloned().collect::<Vec<_>>();
-            first.iter().for_each(|broker| {
+            let first = self.heard.iter().take(HEARD_MAX);
+            let first: Vec<_> = first.map(|(broker, at)| (broker.clone(), *at)).collect();
+            first.iter().for_each(|(broker, _)| {
                 self.heard.remove(broker);
             });
             first
         };
         self.urgent = !self.heard.is_empty();
         self.last_sent = Some(now);
-        self.on_the_way = Some(OnTheWay { heard: heard.clone(), ticket, full: is_full });
-        Some(Report { process, sequence: self.sequence, answering: self.answering, content, heard })
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let told = heard.iter().map(|(broker, at)| (broker.clone(), ms(now.saturating_sub(*at)))).collect();
+        self.on_the_way = Some(OnTheWay { heard, ticket, full: is_full });
+        Some(Report { process, sequence: self.sequence, answering: self.answering, content, heard: told })
     }
 
     fn is_due(&self, now: Running) -> bool {
@@ -151,9 +159,9 @@ impl Stream {
         self.not_before = now + RETRY_AFTER;
     }
 
-    /// Brokers of a report that was not taken are heard again with the next: late, which only lengthens their lives.
+    /// Brokers of a report that was not taken are told with the next.
     fn heard_again(&mut self, sent: &OnTheWay) {
-        sent.heard.iter().for_each(|broker| self.push_heard(broker, false));
+        sent.heard.iter().for_each(|(broker, at)| self.push_heard(broker, *at, false));
     }
 
     /// The next report is a full one, and goes at once.
@@ -204,10 +212,10 @@ mod tests {
         stream.answered(ms(0), true);
 
         stream.push(opened(1), false);
-        stream.push_heard(&key(1), false);
+        stream.push_heard(&key(1), ms(0), false);
         assert!(poll(&mut stream, ms(399)).is_none());
         let report = poll(&mut stream, ms(400)).unwrap();
-        assert_eq!((report.content, report.heard), (Content::Changes(vec![opened(1)]), vec![key(1)]));
+        assert_eq!((report.content, report.heard), (Content::Changes(vec![opened(1)]), vec![(key(1), 400)]));
 
         stream.push(opened(2), true);
         assert!(poll(&mut stream, ms(401)).is_none(), "one at a time");
@@ -219,13 +227,13 @@ mod tests {
     #[test]
     fn failure_refusal_and_overflow_turn_into_a_full_report() {
         let mut stream = running();
-        stream.push_heard(&key(1), true);
+        stream.push_heard(&key(1), ms(0), true);
         poll(&mut stream, ms(1)).unwrap();
         stream.failed(ms(1));
         assert!(poll(&mut stream, ms(100)).is_none(), "not at once");
         let report = poll(&mut stream, ms(101)).unwrap();
         assert!(matches!(report.content, Content::Full(_)));
-        assert_eq!(report.heard, [key(1)], "heard again");
+        assert_eq!(report.heard, [(key(1), 101)], "told again, and when");
 
         stream.answered(ms(101), false);
         assert!(poll(&mut stream, ms(200)).is_none(), "not over and over");
@@ -256,17 +264,17 @@ mod tests {
     fn brokers_heard_that_nobody_takes_are_bounded() {
         let mut stream = running();
         for n in 0..3 * HEARD_WAITING_MAX {
-            stream.push_heard(&key(n), false);
+            stream.push_heard(&key(n), ms(0), false);
         }
         assert!(stream.heard.len() <= HEARD_WAITING_MAX && stream.full_due());
-        assert!(stream.heard.contains(&key(3 * HEARD_WAITING_MAX - 1)));
+        assert!(stream.heard.contains_key(&key(3 * HEARD_WAITING_MAX - 1)));
     }
 
     #[test]
     fn many_brokers_heard_go_in_several_reports_at_once() {
         let mut stream = running();
         for n in 0..HEARD_MAX + 1 {
-            stream.push_heard(&key(n), false);
+            stream.push_heard(&key(n), ms(0), false);
         }
         assert_eq!(poll(&mut stream, ms(200)).unwrap().heard.len(), HEARD_MAX);
         stream.answered(ms(0), true);

@@ -12,6 +12,8 @@ use storage::route_info::BrokerKey;
 pub(super) const REACHABLE_FOR: Duration = Duration::from_secs(1);
 /// Former processes of a node whose late reports are recognised.
 const FORMER_PROCESSES: usize = 8;
+/// How late a report of a process that is no more can come.
+const LATE_REPORTS: Duration = Duration::from_secs(10);
 
 /// What a report means for a broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +38,8 @@ pub(super) enum Effect {
 #[derive(Debug)]
 struct View {
     process: Option<u64>,
-    former: VecDeque<u64>,
+    /// With when each was replaced.
+    former: VecDeque<(u64, Running)>,
     sequence: u64,
     /// When this node first heard of the member.
     since: Running,
@@ -107,11 +110,17 @@ impl View {
         effects.extend(ended.into_iter().map(|(broker, end)| Effect::Ended(broker, end)));
     }
 
+    /// Whether a report may be a late one of a process that is no more. Not for ever: reports of two processes that began
+    /// one after the other can come in the wrong order.
+    fn is_former(&self, now: Running, process: u64) -> bool {
+        self.former.iter().any(|(former, at)| *former == process && now < *at + LATE_REPORTS)
+    }
+
     fn unsure(&self, effects: &mut Vec<Effect>) {
         effects.extend(self.sessions.keys().cloned().map(Effect::Unsure));
     }
 
-    /// What was heard there since its last report is lost.
+    /// What was heard there and not told is lost: all since its last report, at least.
     fn untold(&self, effects: &mut Vec<Effect>) {
         let since = self.spoke.unwrap_or(Running::ZERO);
         effects.extend(self.sessions.keys().map(|broker| Effect::Untold(broker.clone(), since)));
@@ -177,7 +186,7 @@ impl Views {
         let same_process = view.process == Some(report.process);
         let in_order = match &report.content {
             Content::Full(_) if same_process => report.sequence > view.sequence,
-            Content::Full(_) => !view.former.contains(&report.process),
+            Content::Full(_) => !view.is_former(now, report.process),
             // One that was away has to say when it heard whom: what waits in its sockets it may not have read yet.
             Content::Changes(_) => same_process && view.reachable && report.sequence == view.sequence + 1,
         };
@@ -192,7 +201,7 @@ impl Views {
         let held: Vec<_> = if back { view.sessions.keys().cloned().collect() } else { Vec::new() };
         if !same_process {
             view.untold(effects);
-            view.former.extend(view.process.replace(report.process));
+            view.former.extend(view.process.replace(report.process).map(|former| (former, now)));
             view.former.drain(..view.former.len().saturating_sub(FORMER_PROCESSES));
             view.sessions = HashMap::new();
             view.last_end = 0;
@@ -254,11 +263,11 @@ impl Views {
         reachable.filter_map(|view| view.sessions.get(broker).copied()).max()
     }
 
-    /// Whether all nodes that can be asked have answered a question. One that this process never heard is waited
+    /// Whether all members that can be asked have answered a question. One that this process never heard is waited
     /// for a second after it was first known of.
     pub(super) fn answered(&self, now: Running, number: u64) -> bool {
-        self.others().all(|(_, view)| {
-            let new = view.spoke.is_none() && view.member && now < view.since + REACHABLE_FOR;
+        self.others().filter(|(_, view)| view.member).all(|(_, view)| {
+            let new = view.spoke.is_none() && now < view.since + REACHABLE_FOR;
             !(view.reachable || new) || view.answered >= number
         })
     }
@@ -266,7 +275,7 @@ impl Views {
     /// The nodes to ask.
     pub(super) fn to_ask(&self) -> Vec<NodeId> {
         self.others()
-            .filter(|(_, view)| view.reachable || view.spoke.is_none())
+            .filter(|(_, view)| view.member && (view.reachable || view.spoke.is_none()))
             .map(|(node, _)| node)
             .collect()
     }

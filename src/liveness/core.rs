@@ -9,18 +9,17 @@ use super::inheritance::Inheritance;
 use super::ledger::Ledger;
 use super::marks::Marks;
 use super::removals::Removals;
-use super::report::{Cause, Change, Word};
+use super::report::Word;
 use super::sessions::{LeaderWord, Sessions};
 use super::stream::Stream;
 use super::telling::UNTOLD_MAX;
 use super::views::{Effect, Views};
-use super::{ClosedBy, Counters, Heard, Known, LivenessOptions, SessionId, Strength};
+use super::{Counters, Known, LivenessOptions, SessionId, Strength};
 use raft::NodeId;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use storage::Position;
 use storage::route_info::{BrokerKey, Live};
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 /// Between two looks at what needs no hurry.
@@ -160,79 +159,6 @@ impl Core {
         self.newest_term = self.newest_term.max(term);
         self.leader = leader;
         self.wakes = Wakes { senders: true, decider: true };
-    }
-
-    /// A broker was heard on a connection of this node; after a REGISTER, `incarnation` is what its table has.
-    pub(super) fn heard(
-        &mut self,
-        now: Instant,
-        session: SessionId,
-        broker: &BrokerKey,
-        what: Heard,
-        incarnation: Option<Position>,
-    ) {
-        let now = self.clock.advance(now);
-        self.counters.heard += 1;
-        let timeout = self.ledger.heard(broker, now);
-        let change = self.sessions.heard(now, session, broker, what, incarnation);
-        if what == Heard::Register || self.sessions.is_told(now, broker, timeout) {
-            self.tell(broker, now);
-        }
-        if let Some(change) = change {
-            self.own_changes(now, vec![change]);
-        }
-    }
-
-    /// The next reports tell when a broker was heard here.
-    fn tell(&mut self, broker: &BrokerKey, at: Running) {
-        for stream in self.streams.values_mut() {
-            stream.push_heard(broker, at, false);
-        }
-    }
-
-    /// A connection of this node is over.
-    pub(super) fn closed(&mut self, now: Instant, session: SessionId, by: ClosedBy) {
-        let now = self.clock.advance(now);
-        let changes = self.sessions.closed(now, session, by, self.steady_from());
-        self.own_changes(now, changes);
-    }
-
-    /// This node's own ledger gets what all others get. Closes go at once, and so does a session that appears while
-    /// its broker is about to be removed.
-    fn own_changes(&mut self, now: Running, changes: Vec<Change>) {
-        let mut effects = Vec::new();
-        for change in changes {
-            let ended = change.strength.is_none() && change.cause != Cause::NotFollowed;
-            let urgent = ended || self.marks.has(&change.broker);
-            self.wakes.senders |= urgent;
-            for stream in self.streams.values_mut() {
-                stream.push(change.clone(), urgent);
-            }
-            self.views.own_change(change, &mut effects);
-        }
-        self.take(now, effects);
-    }
-
-    /// A REGISTER waits for the leader's word on its broker.
-    pub(super) fn confirm(
-        &mut self,
-        now: Instant,
-        broker: &BrokerKey,
-        leader: Option<&Leader<'_>>,
-    ) -> Result<Known, oneshot::Receiver<Known>> {
-        let now = self.clock.advance(now);
-        if let Some(leader) = leader {
-            self.ledger.heard(broker, now);
-            if let Some(known) = final_word(self.leader_word(leader, broker)) {
-                return Ok(known);
-            }
-        }
-        let told = self.confirmations.wait(broker);
-        for (node, stream) in &mut self.streams {
-            stream.push_heard(broker, now, self.leader.is_none_or(|leader| leader == *node));
-        }
-        self.wakes.senders = true;
-        Err(told)
     }
 
     /// What this leader says of a broker.

@@ -12,6 +12,7 @@ mod inheritance;
 mod ledger;
 mod marks;
 mod notices;
+mod own;
 mod quorum;
 mod removals;
 mod report;

@@ -324,4 +324,14 @@ mod tests {
         assert!(told <= NAMES_BYTES_MAX && !full.ended.is_empty(), "{told}");
         assert!(full.ended.iter().map(|(broker, _)| broker.name_bytes()).sum::<usize>() <= NAMES_BYTES_MAX);
     }
+
+    #[test]
+    fn ends_that_are_kept_are_bounded() {
+        let mut sessions = Sessions::new(Keyed::default(), usize::MAX);
+        for n in 0..ENDS_MAX + 10 {
+            hear(&mut sessions, 1, &key(n));
+            assert_eq!(sessions.closed(AT, SessionId(1), ClosedBy::Peer, AT).len(), 1, "told as a change");
+        }
+        assert_eq!(sessions.full(AT).ended.len(), ENDS_MAX);
+    }
 }

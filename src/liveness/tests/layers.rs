@@ -2,8 +2,8 @@
 //! is alone.
 
 use super::super::core::{Core, Leader};
-use super::super::report::{Answer, Content, Full, Report, Word, Words};
-use super::super::{Heard, Known, LivenessOptions, SessionId};
+use super::super::report::{Answer, Content, Full, Report, Silences, Word, Words};
+use super::super::{ClosedBy, Heard, Known, LivenessOptions, SessionId};
 use super::rules::{registered, world};
 use super::world::{NODES, ms};
 use std::time::Duration;
@@ -195,4 +195,80 @@ fn brokers_of_a_former_leader_that_a_new_one_is_cut_off_from_have_a_full_timeout
     assert!(world.has(2, broker));
     world.run(ms(1_500));
     assert!(!world.has(2, broker));
+}
+
+/// It goes on reporting, and nobody asks it any more.
+#[test]
+fn a_removed_node_that_runs_on_is_not_waited_for() {
+    let start = Instant::now();
+    let mut core = core(start);
+    let report = |node, sequence, answering| {
+        let content =
+            if sequence == 1 { Content::Full(Full::default()) } else { Content::Changes(Vec::new()) };
+        (node, Report { process: node, sequence, answering, content, heard: Vec::new() })
+    };
+    for (node, report) in [2, 3].map(|node| report(node, 1, None)) {
+        assert!(core.receive(start, node, report, None).accepted);
+    }
+    core.members(start, &[(1, true), (2, true)]);
+    core.heard(start, SessionId(1), &key(), Heard::Register, Some(AT));
+    core.closed(start, SessionId(1), ClosedBy::Peer);
+    let incarnation = |_: &BrokerKey| Some(AT);
+    let leader = Leader { term: 1, applied: 1, incarnation: &incarnation };
+    let (ask, asked) = core.decide(start, &leader).ask.unwrap();
+    assert_eq!(asked, [2]);
+    for (node, report) in [report(2, 2, Some(ask)), report(3, 2, None)] {
+        assert!(core.receive(start, node, report, None).accepted);
+    }
+    assert!(removes(&mut core, start));
+}
+
+/// While it learns, it is told of nobody's words.
+#[test]
+fn a_node_that_gets_a_vote_asks_for_silences_again() {
+    let start = Instant::now();
+    let mut core = core(start);
+    core.complete = true;
+    core.members(start, &[(1, false), (2, true), (3, true)]);
+    let silent = |process| Silences { process, brokers: vec![(key(), 9_000)] };
+    for node in [2, 3] {
+        core.poll(start, node).unwrap();
+        core.answered(start, node, Answer { accepted: true, leader: None, silences: Some(silent(node)) });
+    }
+    let mut now = start;
+    for sequence in 1..100 {
+        now += ms(100);
+        if sequence == 1 {
+            core.members(now, &NODES.map(|node| (node, true)));
+        }
+        assert!(takes(&mut core, now, sequence));
+        if sequence == 2 {
+            let Some(Report { content: Content::Full(full), .. }) = core.poll(now, 3) else {
+                panic!("no full report")
+            };
+            assert!(full.asks_silences);
+        }
+        assert!(!removes(&mut core, now), "after {:?}", now - start);
+    }
+}
+
+/// Of two processes that began one after the other, the second one's report may come first.
+#[test]
+fn a_late_report_of_a_former_process_does_not_lock_its_successor_out() {
+    let start = Instant::now();
+    let mut core = core(start);
+    let mut full = |now, process| {
+        let report = Report {
+            process,
+            sequence: 1,
+            answering: None,
+            content: Content::Full(Full::default()),
+            heard: Vec::new(),
+        };
+        core.tick(now, None);
+        core.receive(now, 2, report, None).accepted
+    };
+    assert!(full(start, 21) && full(start, 20), "which one is older does not show");
+    let taken = (1..200).map(|n| start + n * ms(100)).find(|now| full(*now, 21)).unwrap();
+    assert_eq!(taken - start, ms(10_000));
 }

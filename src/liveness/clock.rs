@@ -12,8 +12,8 @@ const BEGUN: Running = Duration::from_secs(24 * 3600);
 /// How long nothing may run before it counts as a pause: the rest of the gap is left out of all silences.
 pub(super) const LATENESS_MAX: Duration = Duration::from_millis(200);
 
-/// A gap of this length is one in which peers may have lost patience, closed and come again.
-const LONG_PAUSE: Duration = Duration::from_secs(1);
+/// In a gap of this length peers may have lost patience, closed and come again: Java waits three seconds for an answer.
+const LONG_PAUSE: Duration = Duration::from_secs(3);
 
 /// Turns monotonic time into running time.
 ///
@@ -26,12 +26,21 @@ pub(super) struct RunningClock {
     last: Instant,
     skipped: Duration,
     pauses: u64,
+    /// Before that it was not asked regularly.
+    begun: bool,
     resumed: Running,
 }
 
 impl RunningClock {
     pub(super) fn new(now: Instant) -> Self {
-        Self { start: now, last: now, skipped: Duration::ZERO, pauses: 0, resumed: Running::ZERO }
+        Self {
+            start: now,
+            last: now,
+            skipped: Duration::ZERO,
+            pauses: 0,
+            begun: false,
+            resumed: Running::ZERO,
+        }
     }
 
     /// Running time at `now`. Never goes back, also when `now` was read before another caller's.
@@ -43,7 +52,7 @@ impl RunningClock {
         }
         self.last = self.last.max(now);
         let running = BEGUN + self.last.duration_since(self.start).saturating_sub(self.skipped);
-        if gap >= LONG_PAUSE {
+        if std::mem::replace(&mut self.begun, true) && gap >= LONG_PAUSE {
             self.resumed = running;
         }
         running
@@ -74,11 +83,10 @@ mod tests {
         assert_eq!(clock.advance(start + ms(10_250)), BEGUN + ms(450));
         assert_eq!(clock.advance(start + ms(10_100)), BEGUN + ms(450), "an earlier reading changes nothing");
         assert_eq!((clock.pauses(), clock.resumed()), (1, BEGUN + ms(400)));
-        clock.advance(start + ms(11_000));
-        assert_eq!(
-            (clock.pauses(), clock.resumed()),
-            (2, BEGUN + ms(400)),
-            "too short for anybody to give up"
-        );
+        clock.advance(start + ms(13_000));
+        assert_eq!((clock.pauses(), clock.resumed()), (2, BEGUN + ms(400)), "nobody gives up so soon");
+        let mut late = RunningClock::new(start);
+        late.advance(start + ms(10_000));
+        assert_eq!(late.resumed(), Running::ZERO, "it had not begun");
     }
 }

@@ -22,7 +22,7 @@ impl Core {
     /// While this node was cut off or did not run, its connections ran into time-outs, and brokers gave them up and came
     /// again: it finds the old end, and maybe old words before it, sooner than the new connection.
     pub(super) fn steady_from(&self) -> Running {
-        if !self.quorum {
+        if !self.quorum && self.without_quorum > Running::ZERO {
             return Running::MAX;
         }
         let late = |since: Running, by: Duration| if since > Running::ZERO { since + by } else { since };

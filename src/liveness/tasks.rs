@@ -22,7 +22,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 /// Between two ticks.
 const TICK_EVERY: Duration = Duration::from_millis(50);
-/// Between two looks at the members.
+/// Between two looks at the members, once some are known.
 const MEMBERS_EVERY: Duration = Duration::from_secs(1);
 /// For a report or a question and its answer.
 const MESSAGE_WITHIN: Duration = Duration::from_secs(1);
@@ -166,7 +166,7 @@ impl Follower {
 
     fn look_at_members(&mut self) {
         let now = Instant::now();
-        if self.looked.is_some_and(|looked| now < looked + MEMBERS_EVERY) {
+        if !self.members.is_empty() && self.looked.is_some_and(|looked| now < looked + MEMBERS_EVERY) {
             return;
         }
         self.looked = Some(now);

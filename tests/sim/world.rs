@@ -26,8 +26,16 @@ const PROGRESS_WITHIN: Duration = Duration::from_secs(12);
 const CALM_FOR: Duration = Duration::from_secs(2);
 /// A leader can decide so long after it was elected.
 const LEADS_WITHIN: Duration = Duration::from_secs(1);
-/// Timeouts of brokers.
+/// Timeouts of brokers, and of some, which are longer than a user time-out.
 const TIMEOUT_MS: (u64, u64) = (3_000, 6_000);
+const LONG_TIMEOUT_MS: (u64, u64) = (20_000, 40_000);
+/// The timeout of one that hangs while leaders are killed one after the other, this far apart.
+const HANGS_FOR_MS: (u64, u64) = (16_000, 20_000);
+const KILLED_EVERY_MS: (u64, u64) = (4_500, 6_000);
+/// A killed leader is started again after this.
+const STARTED_AGAIN_MS: (u64, u64) = (100, 500);
+/// Which broker that is.
+const HANGS: u64 = 3;
 /// Between two hand-overs where who leads changes all the time: shorter than any timeout of a broker.
 const HAND_OVER_EVERY_MS: (u64, u64) = (1_200, 2_800);
 /// Everything may take this much longer then.
@@ -60,6 +68,10 @@ pub(crate) struct World {
     /// When it changes next, if it does.
     next_change: Option<Moment>,
     guarded: bool,
+    /// A broker hangs while leaders are killed.
+    hangs: bool,
+    /// How much longer everything takes in this run.
+    patience: Duration,
     /// What one lacks others have only in a snapshot, soon.
     many_snapshots: bool,
     slow_disks_until: Moment,
@@ -75,6 +87,8 @@ pub(crate) struct Outcome {
     pub(crate) removals: u64,
     pub(crate) writes: u64,
     pub(crate) notices: u64,
+    /// Changes of lowest ids that were to be told once faults were over.
+    pub(crate) told: u64,
     pub(crate) routes: u64,
 }
 
@@ -102,17 +116,22 @@ impl World {
         let nodes = NODES.map(|id| SimNode::new(id, setup, &network, &record)).into();
         let count = dice.pick(&[4, 4, 5, 6, 7, 9]).unwrap();
         let pair = dice.chance(40).then(|| dice.within(0, count));
-        let broker =
-            |number| Broker::new(seed, number, dice.ms(TIMEOUT_MS.0, TIMEOUT_MS.1), pair == Some(number));
-        let brokers: Vec<Broker> = (0..count).map(broker).collect();
+        let hangs = dice.chance(12);
+        let mut broker = |number| {
+            let long = if dice.chance(20) { LONG_TIMEOUT_MS } else { TIMEOUT_MS };
+            let (from, to) = if hangs && number == HANGS { HANGS_FOR_MS } else { long };
+            Broker::new(seed, number, dice.ms(from, to), pair == Some(number))
+        };
+        let brokers: Vec<Broker> = (0..count).map(&mut broker).collect();
         // The guard lets four brokers go whenever they want.
         let guarded = setup.guard && brokers.iter().map(Broker::count).sum::<usize>() > 4;
         let lossy = weather.lost_permille > 0;
         record.lock().routes.readiness = setup.readiness;
         record.lock().dead.unfollowed = setup.sessions_max.is_some();
-        record.lock().dead.patience = if lossy { LOST_PACKETS_MARGIN } else { Duration::ZERO }
-            + if slow_disks { SLOW_DISK_MARGIN } else { Duration::ZERO }
-            + if guarded { GUARD_WINDOW + GUARD_HOLD } else { Duration::ZERO };
+        let patience = if lossy { LOST_PACKETS_MARGIN } else { Duration::ZERO }
+            + if slow_disks { SLOW_DISK_MARGIN } else { Duration::ZERO };
+        record.lock().dead.patience =
+            patience + if guarded { GUARD_WINDOW + GUARD_HOLD } else { Duration::ZERO };
         let outside = Host::new(Moment::ZERO, dice.next());
         let changing_leaders = dice.chance(50);
         let now = Moment::ZERO;
@@ -128,6 +147,8 @@ impl World {
             changing_leaders,
             next_change: None,
             guarded,
+            hangs,
+            patience,
             many_snapshots: setup.snapshot_entries == FEW_ENTRIES,
             slow_disks_until: now,
             looked,
@@ -156,14 +177,21 @@ impl World {
         self.until("after the birth", BIRTH_MAX)?;
         let mut faults = Faults::new(seed);
         let end = self.now + self.dice.ms(4_000, 16_000);
-        while self.now < end {
-            faults.step(self);
+        while self.now < end.max(faults.lasts_until()) {
+            if self.now < end {
+                faults.step(self);
+            } else {
+                faults.go_on(self);
+            }
             self.step()?;
         }
         faults.end(self);
-        let patience =
-            PROGRESS_WITHIN + Duration::from_millis(TIMEOUT_MS.1) + self.record.lock().dead.patience;
+        let longest = self.brokers.iter().map(|broker| broker.timeout).max().unwrap_or_default();
+        let patience = PROGRESS_WITHIN + longest + self.record.lock().dead.patience;
         self.until("after the faults", patience)?;
+        if self.hangs {
+            self.leaders_are_killed(patience)?;
+        }
         if self.many_snapshots && self.dice.chance(50) {
             self.a_leader_knows_from_a_snapshot(patience)?;
         }
@@ -171,6 +199,7 @@ impl World {
             self.record.lock().dead.patience += HAND_OVER_MARGIN;
             self.next_change = Some(self.now);
         }
+        self.record.lock().notices.calm(Some(self.now));
         self.brokers[0].die(self.now, true);
         self.brokers[1].die(self.now, false);
         self.brokers[2].changes();
@@ -187,6 +216,7 @@ impl World {
             removals: seen.removals,
             writes: seen.acknowledged.writes,
             notices: seen.notices.count(),
+            told: seen.notices.told(),
             routes: seen.routes.judged,
         })
     }
@@ -218,6 +248,24 @@ impl World {
         let seen = self.dice.chance(50);
         self.brokers[3].die(self.now, seen);
         self.until("behind a snapshot and a death", patience)
+    }
+
+    /// A broker hangs, and whoever leads is killed after a while, until it is gone.
+    fn leaders_are_killed(&mut self, patience: Duration) -> Result<(), String> {
+        let broker = usize::try_from(HANGS).unwrap();
+        self.brokers[broker].hangs(self.now);
+        let end = self.now + 3 * self.brokers[broker].timeout;
+        while self.now < end && progress::look(&self.nodes, &self.record.lock()).is_err() {
+            let every = self.dice.ms(KILLED_EVERY_MS.0, KILLED_EVERY_MS.1);
+            let down = self.dice.ms(STARTED_AGAIN_MS.0, STARTED_AGAIN_MS.1);
+            self.calm(every)?;
+            let leader = self.record.lock().hearing.leader().unwrap_or(NODES[0]);
+            self.node(leader).kill();
+            self.calm(down)?;
+            let now = self.now;
+            self.node(leader).start(now);
+        }
+        self.until("after leaders were killed", patience)
     }
 
     /// The guard keeps some of them, for their timeouts at least.
@@ -290,6 +338,10 @@ impl World {
         }
         seen.living
             .look(self.now, |node, place| self.network.linked(node, place) && self.hears_and_tells(node));
+        let leader = seen.hearing.leads(self.now, LEADS_WITHIN).filter(|(leader, _)| self.runs(*leader));
+        seen.count_silences(self.now, LOOK_EVERY, &self.network, leader);
+        let verdict = seen.notices.look(self.now, self.patience);
+        seen.violated(verdict);
         if let Some(decider) = seen.hearing.decider(self.now, LEADS_WITHIN, NODES.len()) {
             seen.look_for_dead(self.now, &decider);
         }

@@ -58,10 +58,13 @@ impl Process {
         longest.max(self.ran(from, to))
     }
 
-    /// For certain it did not lose its majority nor stand still for long, at any time from one moment to another.
+    /// It did not lose its majority nor stand still for long, at any time from one moment to another, or not for certain.
+    /// Before it found its first majority it had none to lose.
     fn is_steady(&self, from: Moment, to: Moment) -> bool {
         let longer = |stretches: &[(Moment, Moment)], than: Duration| {
-            stretches.iter().any(|(begin, end)| *end > from && *end >= *begin + than && *begin + than < to)
+            let before = |begin: &Moment| *begin <= self.born + STILL;
+            let mut later = stretches.iter().filter(|(begin, _)| !before(begin));
+            later.any(|(begin, end)| *end > from && *end >= *begin + than && *begin + than < to)
         };
         self.born <= from && !longer(&self.alone, MAJORITY_LOST_AFTER) && !longer(&self.stood, LONG_PAUSE)
     }

@@ -1,14 +1,13 @@
 //! A run: three nodes, brokers and clients, a phase with faults, and one without, in which there must be progress.
 
+mod phases;
+
 use crate::brokers::Broker;
-use crate::clients;
 use crate::dice::Dice;
 use crate::disk::SLOW_WRITE_MAX;
-use crate::faults::Faults;
 use crate::hearing::Sight;
 use crate::host::{Host, Moment, STEP};
 use crate::invariants::routes::Readiness;
-use crate::invariants::{guard_keeps, progress};
 use crate::network::{Network, Weather};
 use crate::node::{GUARD_HOLD, NODES, Setup, SimNode};
 use crate::record::Record;
@@ -16,38 +15,26 @@ use raft::NodeId;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Until a new cluster must be there.
-const BIRTH_MAX: Duration = Duration::from_secs(15);
 /// Between two looks at what must hold at any time.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// After the last fault there must be progress within this, the longest timeout of a broker not counted.
-const PROGRESS_WITHIN: Duration = Duration::from_secs(12);
-/// And for so long it goes on then.
-const CALM_FOR: Duration = Duration::from_secs(2);
 /// A leader can decide so long after it was elected.
 const LEADS_WITHIN: Duration = Duration::from_secs(1);
 /// Timeouts of brokers, and of some, which are longer than a user time-out.
 const TIMEOUT_MS: (u64, u64) = (3_000, 6_000);
 const LONG_TIMEOUT_MS: (u64, u64) = (20_000, 40_000);
-/// The timeout of one that hangs while leaders are killed one after the other, this far apart.
+/// Whose machine vanishes once nothing else goes wrong.
+const VANISHES: u64 = 1;
+/// The timeout of one that hangs while leaders are killed one after the other, and which broker that is.
 const HANGS_FOR_MS: (u64, u64) = (16_000, 20_000);
-const KILLED_EVERY_MS: (u64, u64) = (4_500, 6_000);
-/// A killed leader is started again after this.
-const STARTED_AGAIN_MS: (u64, u64) = (100, 500);
-/// Which broker that is.
 const HANGS: u64 = 3;
 /// Between two hand-overs where who leads changes all the time: shorter than any timeout of a broker.
 const HAND_OVER_EVERY_MS: (u64, u64) = (1_200, 2_800);
-/// Everything may take this much longer then.
-const HAND_OVER_MARGIN: Duration = Duration::from_secs(1);
 /// Where packets are lost, several of those that tell of one end may be.
 const LOST_PACKETS_MARGIN: Duration = Duration::from_secs(1);
 /// Where disks hang often, everything may take this much longer.
 const SLOW_DISK_MARGIN: Duration = Duration::from_secs(3);
 /// Between two snapshots, where there are many.
 const FEW_ENTRIES: u64 = 10;
-/// Until the others have no log any more that goes on where a node stopped.
-const SNAPSHOTS_AFTER: Duration = Duration::from_secs(5);
 /// Where a node that finds no leader shows what it has, and where one that hears none any more does not.
 const RECOVERY_WAIT: Duration = Duration::from_secs(3);
 const STALENESS_MAX: Duration = Duration::from_secs(2);
@@ -118,7 +105,8 @@ impl World {
         let pair = dice.chance(40).then(|| dice.within(0, count));
         let hangs = dice.chance(12);
         let mut broker = |number| {
-            let long = if dice.chance(20) { LONG_TIMEOUT_MS } else { TIMEOUT_MS };
+            let percent = if number == VANISHES { 50 } else { 20 };
+            let long = if dice.chance(percent) { LONG_TIMEOUT_MS } else { TIMEOUT_MS };
             let (from, to) = if hangs && number == HANGS { HANGS_FOR_MS } else { long };
             Broker::new(seed, number, dice.ms(from, to), pair == Some(number))
         };
@@ -162,141 +150,6 @@ impl World {
             self.tell();
         }
         outcome
-    }
-
-    fn phases(&mut self, seed: u64) -> Result<Outcome, String> {
-        for node in &mut self.nodes {
-            node.start(self.now);
-        }
-        for client in 0..3 {
-            clients::start(client, &self.outside, seed, &self.network, &self.record);
-        }
-        for broker in &mut self.brokers {
-            broker.start(self.now, &self.outside, &self.network, &self.record);
-        }
-        self.until("after the birth", BIRTH_MAX)?;
-        let mut faults = Faults::new(seed);
-        let end = self.now + self.dice.ms(4_000, 16_000);
-        while self.now < end.max(faults.lasts_until()) {
-            if self.now < end {
-                faults.step(self);
-            } else {
-                faults.go_on(self);
-            }
-            self.step()?;
-        }
-        faults.end(self);
-        let longest = self.brokers.iter().map(|broker| broker.timeout).max().unwrap_or_default();
-        let patience = PROGRESS_WITHIN + longest + self.record.lock().dead.patience;
-        self.until("after the faults", patience)?;
-        if self.hangs {
-            self.leaders_are_killed(patience)?;
-        }
-        if self.many_snapshots && self.dice.chance(50) {
-            self.a_leader_knows_from_a_snapshot(patience)?;
-        }
-        if self.changing_leaders {
-            self.record.lock().dead.patience += HAND_OVER_MARGIN;
-            self.next_change = Some(self.now);
-        }
-        self.record.lock().notices.calm(Some(self.now));
-        self.brokers[0].die(self.now, true);
-        self.brokers[1].die(self.now, false);
-        self.brokers[2].changes();
-        self.calm(CALM_FOR)?;
-        self.until("at the end", patience)?;
-        if self.guarded {
-            self.all_brokers_vanish()?;
-        }
-        let seen = self.record.lock();
-        Ok(Outcome {
-            trace: seen.trace,
-            simulated: self.now,
-            applied: seen.applied,
-            removals: seen.removals,
-            writes: seen.acknowledged.writes,
-            notices: seen.notices.count(),
-            told: seen.notices.told(),
-            routes: seen.routes.judged,
-        })
-    }
-
-    /// Nothing goes wrong.
-    fn calm(&mut self, lasts: Duration) -> Result<(), String> {
-        let end = self.now + lasts;
-        while self.now < end {
-            self.step()?;
-        }
-        Ok(())
-    }
-
-    /// A broker that a node finds in a snapshot only, and that dies when this node has begun to lead.
-    fn a_leader_knows_from_a_snapshot(&mut self, patience: Duration) -> Result<(), String> {
-        let node = self.dice.pick(&NODES).unwrap();
-        self.node(node).kill();
-        self.brokers[3].die(self.now, true);
-        self.brokers[3].moves();
-        self.calm(Duration::from_secs(1))?;
-        self.brokers[3].start(self.now, &self.outside, &self.network, &self.record);
-        self.calm(SNAPSHOTS_AFTER)?;
-        let now = self.now;
-        self.node(node).start(now);
-        self.until("behind a snapshot", patience)?;
-        self.nodes.iter().for_each(|other| other.hands_over_to(node));
-        let leads_for = self.dice.ms(0, 1_500);
-        self.calm(leads_for)?;
-        let seen = self.dice.chance(50);
-        self.brokers[3].die(self.now, seen);
-        self.until("behind a snapshot and a death", patience)
-    }
-
-    /// A broker hangs, and whoever leads is killed after a while, until it is gone.
-    fn leaders_are_killed(&mut self, patience: Duration) -> Result<(), String> {
-        let broker = usize::try_from(HANGS).unwrap();
-        self.brokers[broker].hangs(self.now);
-        let end = self.now + 3 * self.brokers[broker].timeout;
-        while self.now < end && progress::look(&self.nodes, &self.record.lock()).is_err() {
-            let every = self.dice.ms(KILLED_EVERY_MS.0, KILLED_EVERY_MS.1);
-            let down = self.dice.ms(STARTED_AGAIN_MS.0, STARTED_AGAIN_MS.1);
-            self.calm(every)?;
-            let leader = self.record.lock().hearing.leader().unwrap_or(NODES[0]);
-            self.node(leader).kill();
-            self.calm(down)?;
-            let now = self.now;
-            self.node(leader).start(now);
-        }
-        self.until("after leaders were killed", patience)
-    }
-
-    /// The guard keeps some of them, for their timeouts at least.
-    fn all_brokers_vanish(&mut self) -> Result<(), String> {
-        // Nothing else counts as gone at once with them, and all of them are there.
-        for broker in &mut self.brokers {
-            if !broker.lives() {
-                broker.start(self.now, &self.outside, &self.network, &self.record);
-            }
-        }
-        self.calm(GUARD_WINDOW + Duration::from_secs(2))?;
-        self.until("before all brokers vanish", PROGRESS_WITHIN)?;
-        self.brokers.iter_mut().for_each(|broker| broker.die(self.now, true));
-        self.calm(Duration::from_secs(2))?;
-        guard_keeps::look(&self.record.lock(), self.brokers.iter().map(Broker::count).sum())
-    }
-
-    /// Steps until there is progress.
-    fn until(&mut self, when: &str, within: Duration) -> Result<(), String> {
-        let begin = self.now;
-        loop {
-            self.step()?;
-            let look = progress::look(&self.nodes, &self.record.lock());
-            match look {
-                Ok(()) => return Ok(()),
-                Err(missing) if self.now > begin + within => {
-                    return Err(format!("no progress {when} within {within:?}: {missing}"));
-                }
-                Err(_) => {}
-            }
-        }
     }
 
     fn step(&mut self) -> Result<(), String> {

@@ -25,7 +25,7 @@ const FOUND_OUT_AFTER: Duration = Duration::from_secs(10);
 /// Deciding, proposing and applying, with some late packets.
 const MARGIN: Duration = Duration::from_millis(2_500);
 /// After faults the nodes find each other again and elect within this.
-const SETTLED_AFTER: Duration = Duration::from_secs(4);
+pub(crate) const SETTLED_AFTER: Duration = Duration::from_secs(4);
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Death {

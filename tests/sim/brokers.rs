@@ -4,7 +4,7 @@ mod speak;
 
 use crate::dice::Dice;
 use crate::host::{Clock, Host, Moment};
-use crate::invariants::dead_leave::Death;
+use crate::invariants::dead_leave::{Death, How};
 use crate::network::{Network, Place};
 use crate::node::NODES;
 use crate::record::Record;
@@ -47,6 +47,8 @@ pub(crate) struct Broker {
     brokers: Vec<Identity>,
     /// To which it speaks.
     nodes: Vec<NodeId>,
+    /// To which alone its next process speaks, if that is settled.
+    only: Option<NodeId>,
     /// How often its address has changed.
     moves: u64,
     pub(crate) timeout: Duration,
@@ -68,6 +70,8 @@ struct Shared {
     place: Place,
     /// It signs off and ends.
     leaving: AtomicBool,
+    /// It says nothing any more, and its connections stay.
+    hung: AtomicBool,
     /// Of its topics.
     version: AtomicU64,
     /// Connections that it shall replace, and whether the new one opens before the old one ends.
@@ -106,6 +110,7 @@ impl Broker {
             place: FIRST_PLACE + number,
             brokers: if pair { vec![first, second] } else { vec![first] },
             nodes: NODES.to_vec(),
+            only: None,
             moves: 0,
             timeout,
             process: None,
@@ -139,6 +144,7 @@ impl Broker {
             brokers: self.brokers.clone(),
             place: self.place,
             leaving: AtomicBool::new(false),
+            hung: AtomicBool::new(false),
             version: AtomicU64::new(self.processes * 1_000),
             bounce: Mutex::default(),
             connections: AtomicU64::new(0),
@@ -165,6 +171,14 @@ impl Broker {
                 self.nodes.remove(usize::try_from(dice.within(0, self.nodes.len() as u64)).unwrap());
             }
         }
+        if let Some(only) = self.only.take() {
+            self.nodes = vec![only];
+        }
+    }
+
+    /// Its next process speaks to that node alone.
+    pub(crate) fn will_speak_to(&mut self, only: NodeId) {
+        self.only = Some(only);
     }
 
     /// Ends: `seen`, with its connections closed, or with its whole machine.
@@ -174,14 +188,36 @@ impl Broker {
             shared.network.power_off(self.place);
         }
         tasks.iter().for_each(JoinHandle::abort);
-        let seen = seen && shared.network.tells_at_once(self.place);
+        let told = shared.network.tells_at_once(self.place);
         let mut record = shared.record.lock();
-        let seen = seen && !record.dead.unfollowed;
+        let told = told && !record.dead.unfollowed && record.hearing.ends_count(now);
         for broker in &self.brokers {
             // Who has not registered since it connected has no session whose end tells of it.
-            let seen = record.living.died(&broker.key).is_some_and(|life| life.is_strong()) && seen;
-            record.say(now, || format!("broker {} dies, seen: {seen}", broker.key.address));
-            record.dead.deaths.insert(broker.key.clone(), Death { at: now, timeout: self.timeout, seen });
+            let strong = record.living.died(&broker.key).is_some_and(|life| life.is_strong());
+            let how = match (told && strong, seen) {
+                (true, true) => How::Seen,
+                (true, false) => How::Vanished,
+                (false, _) => How::Silent,
+            };
+            record.say(now, || format!("broker {} dies: {how:?}", broker.key.address));
+            record.dead.deaths.insert(broker.key.clone(), self.death(now, how, &shared.network));
+        }
+    }
+
+    fn death(&self, at: Moment, how: How, network: &Network) -> Death {
+        Death { at, timeout: self.timeout, how, place: self.place, made: network.made() }
+    }
+
+    /// Falls silent; its connections stay.
+    pub(crate) fn hangs(&mut self, now: Moment) {
+        let Some(Process { shared, tasks }) = self.process.take() else { return };
+        shared.hung.store(true, Ordering::Relaxed);
+        self.leaving = tasks;
+        let mut record = shared.record.lock();
+        for broker in &self.brokers {
+            record.say(now, || format!("broker {} hangs", broker.key.address));
+            record.living.died(&broker.key);
+            record.dead.deaths.insert(broker.key.clone(), self.death(now, How::Silent, &shared.network));
         }
     }
 
@@ -196,8 +232,7 @@ impl Broker {
         for broker in &self.brokers {
             record.say(now, || format!("broker {} leaves", broker.key.address));
             record.living.died(&broker.key);
-            let death = Death { at, timeout: self.timeout, seen: false };
-            record.dead.deaths.insert(broker.key.clone(), death);
+            record.dead.deaths.insert(broker.key.clone(), self.death(at, How::Silent, &shared.network));
         }
     }
 

@@ -17,6 +17,9 @@ const STOPS_WITHIN: Duration = Duration::from_secs(3);
 const SLOW_BEFORE: Duration = Duration::from_millis(1_200);
 const SLOW_FOR: Duration = Duration::from_millis(2_000);
 
+/// Behind one that takes its whole time: what was wrong shows within this.
+const GOES_ON_FOR: Duration = Duration::from_millis(2_500);
+
 /// Ends a fault, or goes on with it.
 #[derive(Debug, Clone, Copy)]
 enum Undo {
@@ -29,6 +32,9 @@ enum Undo {
     Bounce(usize, NodeId, bool),
     Weather(u64),
     SlowDisks(Duration),
+    Pause(NodeId, Duration),
+    Unplug(NodeId),
+    PlugIn(NodeId),
 }
 
 pub(crate) struct Faults {
@@ -39,6 +45,8 @@ pub(crate) struct Faults {
     /// Nodes and the network between them have faults too.
     nodes: bool,
     undo: Vec<(Moment, Undo)>,
+    /// One that must take its whole time goes on until then.
+    lasts_until: Moment,
 }
 
 impl Faults {
@@ -46,7 +54,19 @@ impl Faults {
         let mut dice = Dice::of(seed, "faults", 0);
         let permille = dice.pick(&[20, 60, 120]).unwrap();
         let nodes = dice.chance(80);
-        Self { dice, next: Moment::ZERO, permille, nodes, undo: Vec::new() }
+        Self { dice, next: Moment::ZERO, permille, nodes, undo: Vec::new(), lasts_until: Moment::ZERO }
+    }
+
+    pub(crate) fn lasts_until(&self) -> Moment {
+        self.lasts_until
+    }
+
+    /// No new faults; those that there are go on.
+    pub(crate) fn go_on(&mut self, world: &mut World) {
+        let (over, undo) = self.undo.iter().partition(|(at, _)| *at <= world.now);
+        self.undo = undo;
+        let over: Vec<(Moment, Undo)> = over;
+        over.into_iter().for_each(|(_, undo)| undo.now(world));
     }
 
     pub(crate) fn step(&mut self, world: &mut World) {
@@ -54,10 +74,7 @@ impl Faults {
             return;
         }
         self.next = world.now + TICK;
-        let (over, undo) = self.undo.iter().partition(|(at, _)| *at <= world.now);
-        self.undo = undo;
-        let over: Vec<(Moment, Undo)> = over;
-        over.into_iter().for_each(|(_, undo)| undo.now(world));
+        self.go_on(world);
         if self.dice.within(0, 1_000) < self.permille {
             if self.nodes && self.dice.chance(50) {
                 self.of_nodes(world);
@@ -87,7 +104,7 @@ impl Faults {
         let leader = world.record.lock().hearing.leader().filter(|_| self.dice.chance(40));
         let node = leader.unwrap_or_else(|| self.dice.pick(&NODES).unwrap());
         let other = self.dice.pick(&NODES).unwrap();
-        let kind = self.dice.within(0, 16);
+        let kind = self.dice.within(0, 20);
         let takes = if self.dice.chance(80) { self.dice.ms(100, 3_000) } else { self.dice.ms(3_000, 12_000) };
         world.say(|| format!("fault {kind} of node {node}, other {other}, for {takes:?}"));
         match kind {
@@ -125,6 +142,9 @@ impl Faults {
             15 => others(node).for_each(|other| {
                 world.node(other).paused_until = world.now + takes + self.dice.ms(2_000, 8_000);
             }),
+            // Once is enough: it takes long.
+            16..=17 if self.lasts_until.is_zero() => self.unplug(world, node),
+            18..=19 if self.lasts_until.is_zero() => self.pause_while_brokers_close(world, node),
             _ => {}
         }
     }
@@ -150,6 +170,45 @@ impl Faults {
         }
     }
 
+    /// A node, or each of them, is cut off from everything: mostly for longer than a user time-out.
+    fn unplug(&mut self, world: &mut World, node: NodeId) {
+        let takes =
+            if self.dice.chance(70) { self.dice.ms(11_000, 15_000) } else { self.dice.ms(5_000, 9_000) };
+        let after = self.brokers_settle_at(world, node);
+        let nodes = if self.dice.chance(50) { NODES.to_vec() } else { vec![node] };
+        for node in nodes {
+            self.later(world, after, Undo::Unplug(node));
+            self.later(world, after + takes, Undo::PlugIn(node));
+        }
+        self.lasts_until = world.now + after + takes + GOES_ON_FOR;
+    }
+
+    /// It stands still, and brokers that reach no other node close and come again meanwhile.
+    fn pause_while_brokers_close(&mut self, world: &mut World, node: NodeId) {
+        let takes = self.dice.ms(1_200, 8_000);
+        let after = self.brokers_settle_at(world, node);
+        for broker in 0..world.brokers.len() {
+            let (when, overlaps) = (after + self.dice.ms(0, 1_000), self.dice.chance(30));
+            self.later(world, when, Undo::Bounce(broker, node, overlaps));
+        }
+        self.later(world, after, Undo::Pause(node, takes));
+        self.lasts_until = world.now + after + takes + GOES_ON_FOR;
+    }
+
+    /// Some brokers begin again and speak to one node only. Gives until when they do.
+    fn brokers_settle_at(&mut self, world: &mut World, node: NodeId) -> Duration {
+        let now = world.now;
+        for broker in 0..world.brokers.len() {
+            if self.dice.chance(40) {
+                world.brokers[broker].die(now, true);
+                world.brokers[broker].will_speak_to(node);
+                let after = self.dice.ms(200, 600);
+                self.later(world, after, Undo::Broker(broker));
+            }
+        }
+        self.dice.ms(3_000, 4_500)
+    }
+
     /// From `a` to `b`, and back.
     fn cut(&mut self, world: &World, a: Place, b: Place, takes: Duration, both: bool) {
         world.network.cut(a, b);
@@ -162,7 +221,7 @@ impl Faults {
     fn of_brokers(&mut self, world: &mut World) {
         let broker = usize::try_from(self.dice.within(0, world.brokers.len() as u64)).unwrap();
         let node = self.dice.pick(&NODES).unwrap();
-        let kind = self.dice.within(0, 17);
+        let kind = self.dice.within(0, 18);
         let takes = self.dice.ms(300, 13_000);
         world.say(|| format!("fault {kind} of broker {broker}, node {node}, for {takes:?}"));
         let (now, place) = (world.now, world.brokers[broker].place);
@@ -211,6 +270,10 @@ impl Faults {
                 world.brokers[broker].leaves(now);
                 self.later(world, takes, Undo::Broker(broker));
             }
+            17 if lives => {
+                world.brokers[broker].hangs(now);
+                self.later(world, takes, Undo::Broker(broker));
+            }
             // It replaces all of its connections, one after the other.
             15..=16 => {
                 let overlaps = self.dice.chance(50);
@@ -244,6 +307,9 @@ impl Undo {
             Self::Bounce(broker, node, overlaps) => world.brokers[broker].bounces(node, overlaps),
             Self::SlowDisks(lasts) => world.disks_are_slow_for(lasts),
             Self::Weather(permille) => world.network.lock().weather.lost_permille = permille,
+            Self::Pause(node, takes) => world.node(node).paused_until = now + takes,
+            Self::Unplug(node) => world.network.unplug(node),
+            Self::PlugIn(node) => world.network.plug_in(node),
             Self::Start(_) | Self::Kill(_) | Self::Broker(_) => {}
         }
     }

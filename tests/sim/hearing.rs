@@ -8,6 +8,17 @@ use std::time::Duration;
 /// A node that hears no other one for so long while it runs has lost its majority, however late its packets are.
 const MAJORITY_LOST_AFTER: Duration = Duration::from_secs(2);
 
+/// A node that stood still for so long does not take an old end for a word of the broker.
+const LONG_PAUSE: Duration = Duration::from_millis(1_200);
+
+/// Without a majority for so long, it may have lost it; not running for so long, it may take that for a long pause.
+const MAYBE_LOST_AFTER: Duration = Duration::from_millis(500);
+const MAYBE_LONG_PAUSE: Duration = Duration::from_millis(900);
+
+/// For so long after such a time a node may not take an end for a word of the broker: old words may come before it.
+const DOUBTED_AFTER_CUT: Duration = Duration::from_millis(11_500);
+const DOUBTED_AFTER_PAUSE: Duration = Duration::from_secs(3);
+
 /// What was so at a look is so now within this.
 const STILL: Duration = Duration::from_millis(40);
 
@@ -20,6 +31,8 @@ struct Process {
     stood: Vec<(Moment, Moment)>,
     /// Times in which it heard no other node.
     alone: Vec<(Moment, Moment)>,
+    /// Times in which it may have been without a majority.
+    apart: Vec<(Moment, Moment)>,
 }
 
 /// Adds a moment to stretches of time; there was a look `every` ago.
@@ -43,6 +56,30 @@ impl Process {
             }
         }
         longest.max(self.ran(from, to))
+    }
+
+    /// It did not lose its majority nor stand still for long, at any time from one moment to another, or not for certain.
+    /// Before it found its first majority it had none to lose.
+    fn is_steady(&self, from: Moment, to: Moment) -> bool {
+        let longer = |stretches: &[(Moment, Moment)], than: Duration| {
+            let before = |begin: &Moment| *begin <= self.born + STILL;
+            let mut later = stretches.iter().filter(|(begin, _)| !before(begin));
+            later.any(|(begin, end)| *end > from && *end >= *begin + than && *begin + than < to)
+        };
+        self.born <= from && !longer(&self.alone, MAJORITY_LOST_AFTER) && !longer(&self.stood, LONG_PAUSE)
+    }
+
+    /// Until when it may take an end for none of the broker.
+    fn doubts_until(&self) -> Moment {
+        let last = |stretches: &[(Moment, Moment)], least: Duration, after: Duration| {
+            let long = stretches.iter().filter(|(begin, end)| *end >= *begin + least);
+            long.map(|(_, end)| *end + after).max().unwrap_or_default()
+        };
+        last(&self.apart, MAYBE_LOST_AFTER, DOUBTED_AFTER_CUT).max(last(
+            &self.stood,
+            MAYBE_LONG_PAUSE,
+            DOUBTED_AFTER_PAUSE,
+        ))
     }
 
     /// How long it ran between two moments.
@@ -81,6 +118,7 @@ impl Hearing {
             ended: None,
             stood: Vec::new(),
             alone: Vec::new(),
+            apart: Vec::new(),
         });
         self.sights.remove(&node);
     }
@@ -99,6 +137,9 @@ impl Hearing {
                 extend(&mut process.stood, now, every);
             } else if sight.speaks_with.is_empty() && sight.half.is_empty() {
                 extend(&mut process.alone, now, every);
+            }
+            if sight.runs && (sight.speaks_with.is_empty() || !sight.fair) {
+                extend(&mut process.apart, now, every);
             }
         }
         let before = self.sights.remove(&node).filter(|(_, before)| *before == sight);
@@ -120,6 +161,28 @@ impl Hearing {
     pub(crate) fn heard(&self, node: NodeId, from: Moment, to: Moment) -> Duration {
         let processes = self.processes.get(&node).into_iter().flatten();
         processes.map(|process| process.heard(from, to)).max().unwrap_or_default()
+    }
+
+    /// Whether a node, from one moment to another, neither lost its majority nor stood still for long. In doubt it did not.
+    pub(crate) fn is_steady(&self, node: NodeId, from: Moment, to: Moment) -> bool {
+        let processes = self.processes.get(&node).into_iter().flatten();
+        processes.rev().find(|process| process.born <= to).is_some_and(|process| process.is_steady(from, to))
+    }
+
+    /// Whether each node takes an end now for what it is.
+    pub(crate) fn ends_count(&self, now: Moment) -> bool {
+        self.processes.values().filter_map(|all| all.last()).all(|process| process.doubts_until() <= now)
+    }
+
+    /// What a node sees, and which of its processes it is.
+    pub(crate) fn sight(&self, node: NodeId) -> Option<(usize, &Sight)> {
+        Some((self.processes.get(&node)?.len(), &self.sights.get(&node)?.1))
+    }
+
+    /// The leader that can decide, with a majority and some time since it was elected, and when that was.
+    pub(crate) fn leads(&self, now: Moment, settles_in: Duration) -> Option<(NodeId, Moment)> {
+        let (_, leader, elected) = self.leader?;
+        (now >= elected + settles_in).then_some((leader, elected))
     }
 
     /// Since when a process has been running without hearing another node, if it does so now.

@@ -21,6 +21,7 @@ mod invariants;
 mod network;
 mod node;
 mod record;
+mod silences;
 mod talk;
 mod words;
 mod world;
@@ -78,14 +79,15 @@ fn invariants_hold_and_there_is_progress() {
     assert!(failed.is_empty(), "seeds {failed:?} fail; `make sim SEED={}` repeats the first", failed[0]);
     let sum = |what: fn(&Outcome) -> u64| done.iter().map(what).sum::<u64>();
     println!(
-        "{} seeds, {} s simulated, {} entries applied, {} brokers removed, {} writes acknowledged, {} notices, {} look-ups \
-         judged",
+        "{} seeds, {} s simulated, {} entries applied, {} brokers removed, {} writes acknowledged, {} notices, of {} \
+         changes that had to be told, {} look-ups judged",
         done.len(),
         sum(|outcome| outcome.simulated.as_secs()),
         sum(|outcome| outcome.applied),
         sum(|outcome| outcome.removals),
         sum(|outcome| outcome.writes),
         sum(|outcome| outcome.notices),
+        sum(|outcome| outcome.told),
         sum(|outcome| outcome.routes),
     );
     // A simulation in which nothing happens proves nothing.
@@ -93,6 +95,7 @@ fn invariants_hold_and_there_is_progress() {
     assert!(done.iter().all(|outcome| outcome.routes >= 3), "{done:?}");
     assert!(count < 20 || sum(|outcome| outcome.removals) >= 2 * count, "hardly a removal");
     assert!(count < 20 || sum(|outcome| outcome.notices) > count / 2, "hardly a notice");
+    assert!(count < 20 || sum(|outcome| outcome.told) > count / 5, "hardly a notice that had to be given");
 }
 
 /// Only a tokio that takes a seed can be held to it.

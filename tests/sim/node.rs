@@ -4,7 +4,7 @@ use crate::dice::{Dice, SeededRuntime};
 use crate::disk::{Disk, OpenDisk};
 use crate::host::{Clock, Host, Moment};
 use crate::invariants::routes::Readiness;
-use crate::network::{Network, Place, SimPeers, client_address, peer_address};
+use crate::network::{Network, PEERS_PATIENCE, Place, SimPeers, client_address, peer_address};
 use crate::record::Record;
 use raft::{Member, NodeId, Options, Parts, SnapshotPolicy, Timing};
 use raft_namesrv::handlers::NodeSettings;
@@ -223,7 +223,7 @@ impl Starting {
                 record.lock().noticed(clock.now(), id, notice);
             }
         });
-        self.network.listen(self.id, &peer_address(self.id));
+        self.network.listen(self.id, &peer_address(self.id), Some(PEERS_PATIENCE));
         let node = match raft::Node::open(self.options(), self.parts(disk, messages)).await {
             Ok(node) => node,
             Err(error) => {
@@ -294,7 +294,8 @@ impl Starting {
             record.violation(format!("node {id} died: {why}"));
         });
         let address = client_address(self.id);
-        self.network.listen(self.id, &address);
+        // Until a broker speaks there, nothing ends a connection whose peer is out of reach.
+        self.network.listen(self.id, &address, None);
         loop {
             let (stream, from) = self.network.accept(&address, self.clock).await;
             server.take(stream, peer_of(from));

@@ -165,6 +165,7 @@ impl Seen {
             return;
         }
         self.judged = entry.id.index;
+        self.notices.applied(now, entry);
         for removed in removed {
             self.removals += 1;
             if matches!(removed.cause, Cause::Expired { .. }) {
@@ -190,6 +191,9 @@ impl Seen {
         let verdict = self.notices.table(table);
         self.violated(verdict);
         let before = self.present.insert(node, lives).unwrap_or_default();
+        for key in self.present[&node].difference(&before) {
+            self.dead.silences.registered(node, key);
+        }
         for key in before.difference(&self.present[&node]) {
             self.known.left(now, node, key);
             self.routes.left_node(node, key);
@@ -201,6 +205,7 @@ impl Seen {
         for event in &entry.events {
             let Event::BrokerRegistered { cluster, address, .. } = event else { continue };
             let key = BrokerKey { cluster: cluster.clone(), address: address.clone() };
+            self.dead.silences.registered(node, &key);
             if !self.has(node, &key) && !self.known.has(&key) {
                 self.known.passed(now, node, &key);
             }

@@ -1,14 +1,13 @@
 //! A run: three nodes, brokers and clients, a phase with faults, and one without, in which there must be progress.
 
+mod phases;
+
 use crate::brokers::Broker;
-use crate::clients;
 use crate::dice::Dice;
 use crate::disk::SLOW_WRITE_MAX;
-use crate::faults::Faults;
 use crate::hearing::Sight;
 use crate::host::{Host, Moment, STEP};
 use crate::invariants::routes::Readiness;
-use crate::invariants::{guard_keeps, progress};
 use crate::network::{Network, Weather};
 use crate::node::{GUARD_HOLD, NODES, Setup, SimNode};
 use crate::record::Record;
@@ -16,30 +15,26 @@ use raft::NodeId;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Until a new cluster must be there.
-const BIRTH_MAX: Duration = Duration::from_secs(15);
 /// Between two looks at what must hold at any time.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// After the last fault there must be progress within this, the longest timeout of a broker not counted.
-const PROGRESS_WITHIN: Duration = Duration::from_secs(12);
-/// And for so long it goes on then.
-const CALM_FOR: Duration = Duration::from_secs(2);
 /// A leader can decide so long after it was elected.
 const LEADS_WITHIN: Duration = Duration::from_secs(1);
-/// Timeouts of brokers.
+/// Timeouts of brokers, and of some, which are longer than a user time-out.
 const TIMEOUT_MS: (u64, u64) = (3_000, 6_000);
+const LONG_TIMEOUT_MS: (u64, u64) = (20_000, 40_000);
+/// Whose machine vanishes once nothing else goes wrong.
+const VANISHES: u64 = 1;
+/// The timeout of one that hangs while leaders are killed one after the other, and which broker that is.
+const HANGS_FOR_MS: (u64, u64) = (16_000, 20_000);
+const HANGS: u64 = 3;
 /// Between two hand-overs where who leads changes all the time: shorter than any timeout of a broker.
 const HAND_OVER_EVERY_MS: (u64, u64) = (1_200, 2_800);
-/// Everything may take this much longer then.
-const HAND_OVER_MARGIN: Duration = Duration::from_secs(1);
 /// Where packets are lost, several of those that tell of one end may be.
 const LOST_PACKETS_MARGIN: Duration = Duration::from_secs(1);
 /// Where disks hang often, everything may take this much longer.
 const SLOW_DISK_MARGIN: Duration = Duration::from_secs(3);
 /// Between two snapshots, where there are many.
 const FEW_ENTRIES: u64 = 10;
-/// Until the others have no log any more that goes on where a node stopped.
-const SNAPSHOTS_AFTER: Duration = Duration::from_secs(5);
 /// Where a node that finds no leader shows what it has, and where one that hears none any more does not.
 const RECOVERY_WAIT: Duration = Duration::from_secs(3);
 const STALENESS_MAX: Duration = Duration::from_secs(2);
@@ -60,6 +55,10 @@ pub(crate) struct World {
     /// When it changes next, if it does.
     next_change: Option<Moment>,
     guarded: bool,
+    /// A broker hangs while leaders are killed.
+    hangs: bool,
+    /// How much longer everything takes in this run.
+    patience: Duration,
     /// What one lacks others have only in a snapshot, soon.
     many_snapshots: bool,
     slow_disks_until: Moment,
@@ -75,6 +74,8 @@ pub(crate) struct Outcome {
     pub(crate) removals: u64,
     pub(crate) writes: u64,
     pub(crate) notices: u64,
+    /// Changes of lowest ids that were to be told once faults were over.
+    pub(crate) told: u64,
     pub(crate) routes: u64,
 }
 
@@ -102,17 +103,23 @@ impl World {
         let nodes = NODES.map(|id| SimNode::new(id, setup, &network, &record)).into();
         let count = dice.pick(&[4, 4, 5, 6, 7, 9]).unwrap();
         let pair = dice.chance(40).then(|| dice.within(0, count));
-        let broker =
-            |number| Broker::new(seed, number, dice.ms(TIMEOUT_MS.0, TIMEOUT_MS.1), pair == Some(number));
-        let brokers: Vec<Broker> = (0..count).map(broker).collect();
+        let hangs = dice.chance(12);
+        let mut broker = |number| {
+            let percent = if number == VANISHES { 50 } else { 20 };
+            let long = if dice.chance(percent) { LONG_TIMEOUT_MS } else { TIMEOUT_MS };
+            let (from, to) = if hangs && number == HANGS { HANGS_FOR_MS } else { long };
+            Broker::new(seed, number, dice.ms(from, to), pair == Some(number))
+        };
+        let brokers: Vec<Broker> = (0..count).map(&mut broker).collect();
         // The guard lets four brokers go whenever they want.
         let guarded = setup.guard && brokers.iter().map(Broker::count).sum::<usize>() > 4;
         let lossy = weather.lost_permille > 0;
         record.lock().routes.readiness = setup.readiness;
         record.lock().dead.unfollowed = setup.sessions_max.is_some();
-        record.lock().dead.patience = if lossy { LOST_PACKETS_MARGIN } else { Duration::ZERO }
-            + if slow_disks { SLOW_DISK_MARGIN } else { Duration::ZERO }
-            + if guarded { GUARD_WINDOW + GUARD_HOLD } else { Duration::ZERO };
+        let patience = if lossy { LOST_PACKETS_MARGIN } else { Duration::ZERO }
+            + if slow_disks { SLOW_DISK_MARGIN } else { Duration::ZERO };
+        record.lock().dead.patience =
+            patience + if guarded { GUARD_WINDOW + GUARD_HOLD } else { Duration::ZERO };
         let outside = Host::new(Moment::ZERO, dice.next());
         let changing_leaders = dice.chance(50);
         let now = Moment::ZERO;
@@ -128,6 +135,8 @@ impl World {
             changing_leaders,
             next_change: None,
             guarded,
+            hangs,
+            patience,
             many_snapshots: setup.snapshot_entries == FEW_ENTRIES,
             slow_disks_until: now,
             looked,
@@ -141,114 +150,6 @@ impl World {
             self.tell();
         }
         outcome
-    }
-
-    fn phases(&mut self, seed: u64) -> Result<Outcome, String> {
-        for node in &mut self.nodes {
-            node.start(self.now);
-        }
-        for client in 0..3 {
-            clients::start(client, &self.outside, seed, &self.network, &self.record);
-        }
-        for broker in &mut self.brokers {
-            broker.start(self.now, &self.outside, &self.network, &self.record);
-        }
-        self.until("after the birth", BIRTH_MAX)?;
-        let mut faults = Faults::new(seed);
-        let end = self.now + self.dice.ms(4_000, 16_000);
-        while self.now < end {
-            faults.step(self);
-            self.step()?;
-        }
-        faults.end(self);
-        let patience =
-            PROGRESS_WITHIN + Duration::from_millis(TIMEOUT_MS.1) + self.record.lock().dead.patience;
-        self.until("after the faults", patience)?;
-        if self.many_snapshots && self.dice.chance(50) {
-            self.a_leader_knows_from_a_snapshot(patience)?;
-        }
-        if self.changing_leaders {
-            self.record.lock().dead.patience += HAND_OVER_MARGIN;
-            self.next_change = Some(self.now);
-        }
-        self.brokers[0].die(self.now, true);
-        self.brokers[1].die(self.now, false);
-        self.brokers[2].changes();
-        self.calm(CALM_FOR)?;
-        self.until("at the end", patience)?;
-        if self.guarded {
-            self.all_brokers_vanish()?;
-        }
-        let seen = self.record.lock();
-        Ok(Outcome {
-            trace: seen.trace,
-            simulated: self.now,
-            applied: seen.applied,
-            removals: seen.removals,
-            writes: seen.acknowledged.writes,
-            notices: seen.notices.count(),
-            routes: seen.routes.judged,
-        })
-    }
-
-    /// Nothing goes wrong.
-    fn calm(&mut self, lasts: Duration) -> Result<(), String> {
-        let end = self.now + lasts;
-        while self.now < end {
-            self.step()?;
-        }
-        Ok(())
-    }
-
-    /// A broker that a node finds in a snapshot only, and that dies when this node has begun to lead.
-    fn a_leader_knows_from_a_snapshot(&mut self, patience: Duration) -> Result<(), String> {
-        let node = self.dice.pick(&NODES).unwrap();
-        self.node(node).kill();
-        self.brokers[3].die(self.now, true);
-        self.brokers[3].moves();
-        self.calm(Duration::from_secs(1))?;
-        self.brokers[3].start(self.now, &self.outside, &self.network, &self.record);
-        self.calm(SNAPSHOTS_AFTER)?;
-        let now = self.now;
-        self.node(node).start(now);
-        self.until("behind a snapshot", patience)?;
-        self.nodes.iter().for_each(|other| other.hands_over_to(node));
-        let leads_for = self.dice.ms(0, 1_500);
-        self.calm(leads_for)?;
-        let seen = self.dice.chance(50);
-        self.brokers[3].die(self.now, seen);
-        self.until("behind a snapshot and a death", patience)
-    }
-
-    /// The guard keeps some of them, for their timeouts at least.
-    fn all_brokers_vanish(&mut self) -> Result<(), String> {
-        // Nothing else counts as gone at once with them, and all of them are there.
-        for broker in &mut self.brokers {
-            if !broker.lives() {
-                broker.start(self.now, &self.outside, &self.network, &self.record);
-            }
-        }
-        self.calm(GUARD_WINDOW + Duration::from_secs(2))?;
-        self.until("before all brokers vanish", PROGRESS_WITHIN)?;
-        self.brokers.iter_mut().for_each(|broker| broker.die(self.now, true));
-        self.calm(Duration::from_secs(2))?;
-        guard_keeps::look(&self.record.lock(), self.brokers.iter().map(Broker::count).sum())
-    }
-
-    /// Steps until there is progress.
-    fn until(&mut self, when: &str, within: Duration) -> Result<(), String> {
-        let begin = self.now;
-        loop {
-            self.step()?;
-            let look = progress::look(&self.nodes, &self.record.lock());
-            match look {
-                Ok(()) => return Ok(()),
-                Err(missing) if self.now > begin + within => {
-                    return Err(format!("no progress {when} within {within:?}: {missing}"));
-                }
-                Err(_) => {}
-            }
-        }
     }
 
     fn step(&mut self) -> Result<(), String> {
@@ -290,6 +191,10 @@ impl World {
         }
         seen.living
             .look(self.now, |node, place| self.network.linked(node, place) && self.hears_and_tells(node));
+        let leader = seen.hearing.leads(self.now, LEADS_WITHIN).filter(|(leader, _)| self.runs(*leader));
+        seen.count_silences(self.now, LOOK_EVERY, &self.network, leader);
+        let verdict = seen.notices.look(self.now, self.patience);
+        seen.violated(verdict);
         if let Some(decider) = seen.hearing.decider(self.now, LEADS_WITHIN, NODES.len()) {
             seen.look_for_dead(self.now, &decider);
         }

@@ -137,6 +137,9 @@ impl<'a> Speaking<'a> {
             let now = clock.now();
             if now >= next {
                 next = now + BEAT;
+                if self.shared.hung.load(Ordering::Relaxed) {
+                    return std::future::pending().await;
+                }
                 if self.shared.leaving.load(Ordering::Relaxed) {
                     return self.sign_off().await.map(|()| false);
                 }

@@ -1,14 +1,19 @@
 //! A dead broker is gone within its bound.
 //!
-//! A process whose connections ended, one of them strong, goes within a second; one that had weak ones only, or is not
-//! followed, goes by its timeout. A machine that vanished goes when its connections are found out or by its timeout,
-//! whatever comes first: at each leader that runs, speaks with a majority, and has known of all brokers for a while what can
-//! be known. Who led before it, and how often that changed, does not matter. What happens to this leader or between it and
-//! the others makes it later, for what it cannot know meanwhile is no silence.
+//! A process whose connections ended, one of them strong, goes within a second, and a machine that vanished, with a strong
+//! one, when its connections are found out: where a leader that runs and speaks with a majority had known of all brokers for a while
+//! what can be known, and no node has been cut off or stood still lately, after which ends may be old ones.
+//!
+//! Everyone else, and those too, go by their timeouts: each leader counts the time since the broker was last heard, over
+//! restarts and changes of leaders, but for what nobody can tell of ([`silences`](crate::silences)). Past that, those who lead
+//! one after the other have a while altogether to decide.
 
 use crate::hearing::Decider;
 use crate::host::Moment;
+use crate::network::{Network, Place};
 use crate::record::Seen;
+use crate::silences::Silences;
+use raft::NodeId;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use storage::route_info::BrokerKey;
@@ -20,19 +25,34 @@ const FOUND_OUT_AFTER: Duration = Duration::from_secs(10);
 /// Deciding, proposing and applying, with some late packets.
 const MARGIN: Duration = Duration::from_millis(2_500);
 /// After faults the nodes find each other again and elect within this.
-const SETTLED_AFTER: Duration = Duration::from_secs(4);
+pub(crate) const SETTLED_AFTER: Duration = Duration::from_secs(4);
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Death {
     pub(crate) at: Moment,
     pub(crate) timeout: Duration,
-    /// The connections ended; else the machine vanished.
-    pub(crate) seen: bool,
+    pub(crate) how: How,
+    /// Where it was, and the last connection that was made by then.
+    pub(crate) place: Place,
+    pub(crate) made: u64,
+}
+
+/// What the nodes find, if there is something to be found but silence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// All connections ended.
+    Seen,
+    /// The machine vanished.
+    Vanished,
+    Silent,
 }
 
 #[derive(Default)]
 pub(crate) struct DeadLeave {
     pub(crate) deaths: BTreeMap<BrokerKey, Death>,
+    pub(crate) silences: Silences,
+    /// For how long those who led have had each that was to go by its timeout.
+    overdue: BTreeMap<BrokerKey, Duration>,
     /// How much longer it takes in this run: slow disks, and what a guard may keep.
     pub(crate) patience: Duration,
     /// Nodes do not follow all sessions, and may not see an end.
@@ -40,26 +60,59 @@ pub(crate) struct DeadLeave {
 }
 
 impl DeadLeave {
-    /// When it must be gone at the latest, if the leader knows of brokers what can be known since then.
-    fn bound(&self, death: &Death, knows_since: Moment) -> Moment {
-        let settled = knows_since + SETTLED_AFTER;
-        let bound = if death.at < settled {
-            settled + death.timeout + MARGIN
-        } else if death.seen {
-            death.at + ENDED_WITHIN
-        } else {
-            death.at + death.timeout.min(FOUND_OUT_AFTER) + MARGIN
+    /// When it must be gone at the latest, since its connections ended, if the leader knows of brokers what can be known
+    /// since then.
+    fn bound(&self, death: &Death, knows_since: Moment) -> Option<Moment> {
+        let found = match death.how {
+            How::Seen => ENDED_WITHIN,
+            How::Vanished => FOUND_OUT_AFTER + MARGIN,
+            How::Silent => return None,
         };
-        bound + self.patience
+        (death.at >= knows_since + SETTLED_AFTER).then_some(death.at + found + self.patience)
+    }
+
+    /// Time goes on; it did so `every` ago.
+    fn step(&mut self, every: Duration, overdue: impl Iterator<Item = BrokerKey>) {
+        let deaths = &self.deaths;
+        self.overdue.retain(|key, _| deaths.contains_key(key));
+        overdue.for_each(|key| *self.overdue.entry(key).or_default() += every);
     }
 }
 
 impl Seen {
+    /// Counts silences; `leader`: who can decide, and since when it was elected.
+    pub(crate) fn count_silences(
+        &mut self,
+        now: Moment,
+        every: Duration,
+        network: &Network,
+        leader: Option<(NodeId, Moment)>,
+    ) {
+        let dead = &mut self.dead;
+        let heard = |death: &Death| network.heard(death.place, death.made).filter(|heard| *heard > death.at);
+        let begun = || dead.deaths.iter().filter(|(_, death)| now >= death.at);
+        let last_heard = begun().map(|(key, death)| (key.clone(), heard(death))).collect();
+        dead.silences.only(&last_heard);
+        dead.silences.step(now, every, &self.hearing);
+        let Some((leader, elected)) = leader else { return };
+        let timeouts = begun().map(|(key, death)| (key, death.timeout));
+        let overdue = dead.silences.overdue(now, (leader, elected), timeouts);
+        let present = self.present.get(&leader);
+        let here = |key: &BrokerKey| present.is_some_and(|present| present.contains(key));
+        dead.step(every, overdue.into_iter().filter(here));
+        if let Some((key, over)) = dead.overdue.iter().find(|(_, over)| **over > MARGIN + dead.patience) {
+            let text = format!(
+                "{} is dead ({:?}) and silent for too long; those who led, node {leader} now, had {over:?} to remove it",
+                key.address, dead.deaths[key]
+            );
+            self.violated(Err(text));
+        }
+    }
+
     /// Looks for dead brokers that are still in tables.
     pub(crate) fn look_for_dead(&mut self, now: Moment, decider: &Decider) {
         for (key, death) in &self.dead.deaths {
-            let bound = self.dead.bound(death, decider.knows_since);
-            if now > bound
+            if let Some(bound) = self.dead.bound(death, decider.knows_since).filter(|bound| now > *bound)
                 && let Some(node) = decider.nodes.iter().find(|node| self.has(**node, key))
             {
                 let text = format!(

@@ -8,11 +8,13 @@
 //! that count before it was without a majority for a while, which is stricter than the ledger: that leaves out this time only.
 //!
 //! It goes for a connection that ended only if a node did find one ended then, by the broker or since the path was cut
-//! for too long: what a node ends itself, or what ends with a node, takes nobody with it.
+//! for too long: what a node ends itself, or what ends with a node, takes nobody with it. Nor does an end that follows from what
+//! befell the node: the broker must have spoken over that connection since the node last was without a majority, or
+//! stood still for long.
 
 use crate::hearing::Hearing;
 use crate::host::Moment;
-use crate::network::Place;
+use crate::network::{Ended, Place};
 use crate::record::Removed;
 use raft::NodeId;
 use std::collections::BTreeMap;
@@ -114,24 +116,26 @@ impl LivingStay {
     }
 
     /// `by`: who decided it.
-    /// `ended`: when a node last found a connection of a machine ended.
+    /// `ended`: the ends that nodes found of a machine's connections.
     pub(crate) fn removed(
         &self,
         removed: &Removed,
         by: NodeId,
         hearing: &Hearing,
-        ended: impl Fn(Place) -> Option<Moment>,
+        ended: impl Fn(Place) -> Vec<Ended>,
     ) -> Result<(), String> {
         let Some(life) = self.lives.get(&removed.key).filter(|life| life.registered) else { return Ok(()) };
         let stretch = life.uncovered_since.map(|from| (from, removed.at)).or(life.last_uncovered);
         let ended = ended(life.place);
+        let counts = |end: &&Ended| hearing.is_steady(end.node, end.spoke, end.at);
+        let last = ended.iter().filter(counts).map(|end| end.at).max();
         let excused = stretch.is_some_and(|(from, to)| {
             let lately = removed.at <= to + DECIDED_EARLIER;
             let cause = match removed.cause {
                 Cause::Expired { .. } => {
                     hearing.heard(by, from.max(life.succeeded), to) + FINENESS >= life.timeout
                 }
-                Cause::Disconnected | Cause::Asked => ended.is_some_and(|at| at + TOLD_WITHIN >= from),
+                Cause::Disconnected | Cause::Asked => last.is_some_and(|at| at + TOLD_WITHIN >= from),
             };
             lately && cause
         });

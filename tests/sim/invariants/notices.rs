@@ -1,16 +1,22 @@
 //! Of a new lowest id of a broker name a process tells once at most, and only while it leads and has followed the change
 //! since it began: what had been applied anywhere before it began is a replay to it. It tells only brokers of that name.
+//!
+//! While nothing goes wrong, the last change of each name is told soon: by who leads when it is applied, or by the next leader.
 
 use crate::host::Moment;
-use raft::NodeId;
+use raft::{AppliedEntry, NodeId};
 use raft_namesrv::liveness::MinBrokerIdNotice;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use storage::command::Name;
+use storage::outcome::Event;
 use storage::{Position, RouteInfo, Vote};
 
 /// Who has heard of a newer leader needs so long to take notice.
 const LEADS_STILL: Duration = Duration::from_millis(100);
+
+/// A change is told within this, also when another node begins to lead meanwhile.
+const TOLD_WITHIN: Duration = Duration::from_millis(2_500);
 
 type Members = BTreeMap<Name, BTreeSet<Name>>;
 
@@ -26,6 +32,12 @@ pub(crate) struct Notices {
     members: BTreeMap<u64, Members>,
     /// Those whose revision was not seen yet.
     unseen: Vec<MinBrokerIdNotice>,
+    /// The last change of each name: when, which, and the lowest id.
+    changed: BTreeMap<Name, (Moment, Position, i64)>,
+    /// Since when nothing goes wrong, if that is so.
+    calm_since: Option<Moment>,
+    /// Changes that were to be told, and were.
+    told: u64,
 }
 
 impl Notices {
@@ -89,6 +101,41 @@ impl Notices {
             None => Ok(()),
             Some(target) => Err(format!("{target} is none of {members:?} and is told of {notice:?}")),
         }
+    }
+
+    /// The first node applied an entry.
+    pub(crate) fn applied(&mut self, now: Moment, entry: &AppliedEntry) {
+        for (number, event) in (0u32..).zip(&entry.events) {
+            if let Event::MinBrokerIdChanged { broker, min_id, .. } = event {
+                let at = Position { index: entry.id.index, number };
+                self.changed.insert(broker.clone(), (now, at, *min_id));
+            }
+        }
+    }
+
+    /// From then on nothing goes wrong, or it does again.
+    pub(crate) fn calm(&mut self, since: Option<Moment>) {
+        self.calm_since = since;
+    }
+
+    /// Looks for a change that was told by nobody. `patience`: how much longer it takes in this run.
+    pub(crate) fn look(&mut self, now: Moment, patience: Duration) -> Result<(), String> {
+        let Some(calm) = self.calm_since else { return Ok(()) };
+        let due = |(at, ..): &(Moment, Position, i64)| *at >= calm && now > *at + TOLD_WITHIN + patience;
+        for (broker, (at, position, min_id)) in self.changed.extract_if(.., |_, changed| due(changed)) {
+            if !self.handed.iter().any(|(_, _, told, id)| (told, id) == (&position, &min_id)) {
+                return Err(format!(
+                    "nobody tells that {min_id} is the lowest id of {broker} since {at:?}, {position:?}"
+                ));
+            }
+            self.told += 1;
+        }
+        Ok(())
+    }
+
+    /// Changes that were judged to be told.
+    pub(crate) fn told(&self) -> u64 {
+        self.told
     }
 
     pub(crate) fn count(&self) -> u64 {

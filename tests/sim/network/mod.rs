@@ -6,16 +6,18 @@
 //! breaks at each end after that end's patience. Connections are independent of each other, so messages of two lanes
 //! overtake one another.
 
+mod paths;
 mod peers;
 mod stream;
 mod wire;
 
-pub(crate) use peers::{SimPeers, client_address, peer_address};
+pub(crate) use peers::{PATIENCE as PEERS_PATIENCE, SimPeers, client_address, peer_address};
 pub(crate) use stream::SimStream;
 
 use crate::dice::Dice;
 use crate::host::{Clock, Moment, STEP, STEP_MS};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use paths::Paths;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
@@ -30,8 +32,6 @@ const CONNECT_AGAIN: Duration = Duration::from_millis(500);
 
 /// Packets lost of 1,000 that are no fault.
 const FAIR_PERMILLE: u64 = 10;
-/// What waited in front of a cut is there within this after it.
-const TROUBLE_LASTS: Duration = Duration::from_secs(2);
 /// Between two looks at connections that might have to break.
 const LOOK_EVERY: Duration = Duration::from_millis(40);
 
@@ -54,33 +54,29 @@ pub(crate) struct Inner {
     changed: bool,
     pub(crate) weather: Weather,
     paths: Paths,
-    /// When a machine last had a cut.
-    troubled: BTreeMap<Place, Moment>,
     listeners: BTreeMap<String, Listener>,
     wires: BTreeMap<u64, Wire>,
     made: BTreeMap<(Place, Place), u64>,
-    /// When a node last found a connection of a machine ended, otherwise than by the node itself.
-    ended: BTreeMap<Place, Moment>,
+    /// Ends that nodes found, by machine and connection.
+    ended: BTreeMap<(Place, u64), Ended>,
+    /// When a node last read something, by machine and connection.
+    heard: BTreeMap<(Place, u64), Moment>,
     next: u64,
 }
 
-/// Which way bytes go.
-#[derive(Default)]
-struct Paths {
-    /// Directions that carry nothing.
-    cuts: BTreeSet<(Place, Place)>,
-    /// Machines without power.
-    dark: BTreeSet<Place>,
-}
-
-impl Paths {
-    fn carry(&self, from: Place, to: Place) -> bool {
-        !self.cuts.contains(&(from, to)) && !self.dark.contains(&from) && !self.dark.contains(&to)
-    }
+/// A node found a connection ended, otherwise than by the node itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ended {
+    pub(crate) node: Place,
+    pub(crate) at: Moment,
+    /// When the other side last sent something while the path was there.
+    pub(crate) spoke: Moment,
 }
 
 struct Listener {
     place: Place,
+    /// How long the accepted ends bear a path that is cut, until they are told otherwise.
+    patience: Option<Duration>,
     waiting: VecDeque<(Moment, u64, Place)>,
     waker: Option<Waker>,
 }
@@ -100,11 +96,11 @@ impl Network {
             changed: false,
             weather,
             paths: Paths::default(),
-            troubled: BTreeMap::new(),
             listeners: BTreeMap::new(),
             wires: BTreeMap::new(),
             made: BTreeMap::new(),
             ended: BTreeMap::new(),
+            heard: BTreeMap::new(),
             next: 0,
         })))
     }
@@ -114,8 +110,8 @@ impl Network {
     }
 
     /// A process listens at an address.
-    pub(crate) fn listen(&self, place: Place, address: &str) {
-        let listener = Listener { place, waiting: VecDeque::new(), waker: None };
+    pub(crate) fn listen(&self, place: Place, address: &str, patience: Option<Duration>) {
+        let listener = Listener { place, patience, waiting: VecDeque::new(), waker: None };
         self.lock().listeners.insert(address.into(), listener);
     }
 
@@ -126,61 +122,21 @@ impl Network {
         inner.close_all(place);
     }
 
-    /// The power goes: nobody is told anything.
-    pub(crate) fn power_off(&self, place: Place) {
-        let mut inner = self.lock();
-        inner.paths.dark.insert(place);
-        inner.changed = true;
-        inner.listeners.retain(|_, listener| listener.place != place);
-        inner.close_all(place);
-    }
-
-    pub(crate) fn power_on(&self, place: Place) {
-        let mut inner = self.lock();
-        inner.changed |= inner.paths.dark.remove(&place);
-    }
-
-    pub(crate) fn cut(&self, from: Place, to: Place) {
-        let mut inner = self.lock();
-        inner.changed |= inner.paths.cuts.insert((from, to));
-    }
-
-    pub(crate) fn heal(&self) {
-        let mut inner = self.lock();
-        inner.paths.cuts.clear();
-        inner.changed = true;
-    }
-
-    pub(crate) fn heal_between(&self, a: Place, b: Place) {
-        let mut inner = self.lock();
-        inner.paths.cuts.retain(|cut| *cut != (a, b) && *cut != (b, a));
-        inner.changed = true;
-    }
-
-    /// Both directions work.
-    pub(crate) fn linked(&self, a: Place, b: Place) -> bool {
+    /// The ends of a machine's connections that nodes found.
+    pub(crate) fn ended(&self, place: Place) -> Vec<Ended> {
         let inner = self.lock();
-        inner.paths.carry(a, b) && inner.paths.carry(b, a)
+        inner.ended.range((place, 0)..=(place, u64::MAX)).map(|(_, ended)| *ended).collect()
     }
 
-    /// One direction works at least.
-    pub(crate) fn half_linked(&self, a: Place, b: Place) -> bool {
+    /// When a node last read words of a machine from one of the connections that it had made by then.
+    pub(crate) fn heard(&self, place: Place, made: u64) -> Option<Moment> {
         let inner = self.lock();
-        inner.paths.carry(a, b) || inner.paths.carry(b, a)
+        inner.heard.range((place, 0)..=(place, made)).map(|(_, at)| *at).max()
     }
 
-    /// What a machine's process leaves behind is told at once: nothing of it was cut lately, and few packets are lost.
-    pub(crate) fn tells_at_once(&self, place: Place) -> bool {
-        let inner = self.lock();
-        let lately = inner.troubled.get(&place).is_some_and(|at| inner.now < *at + TROUBLE_LASTS);
-        !lately
-            && !inner.paths.cuts.iter().any(|(from, to)| *from == place || *to == place)
-            && inner.is_fair()
-    }
-
-    /// When a node last found a connection of a machine ended: by that machine, or since the path was cut for too long.
-    pub(crate) fn ended(&self, place: Place) -> Option<Moment> {
-        self.lock().ended.get(&place).copied()
+    /// The number of the last connection that was made.
+    pub(crate) fn made(&self) -> u64 {
+        self.lock().next
     }
 
     /// Few packets are lost.
@@ -196,8 +152,8 @@ impl Network {
             return;
         }
         inner.looked = now;
-        let Inner { wires, paths, troubled, .. } = &mut *inner;
-        troubled.extend(paths.cuts.iter().flat_map(|(from, to)| [(*from, now), (*to, now)]));
+        let Inner { wires, paths, .. } = &mut *inner;
+        paths.step(now);
         for wire in wires.values_mut() {
             wire.step(now, &|from, to| paths.carry(from, to));
         }
@@ -264,14 +220,28 @@ impl Network {
 
 impl Inner {
     /// What an end finds, which may be the end.
-    fn receive(&mut self, wire: u64, end: EndNumber, now: Moment, room: usize, waker: &Waker) -> Found {
+    fn receive(&mut self, number: u64, end: EndNumber, now: Moment, room: usize, waker: &Waker) -> Found {
         // A connection that is over has told this end already.
-        let Some(wire) = self.wires.get_mut(&wire) else { return Found::Broken };
+        let Some(wire) = self.wires.get_mut(&number) else { return Found::Broken };
         let found = wire.receive(end, now, room, waker);
-        if end == ACCEPTED && matches!(found, Found::Eof | Found::Broken) {
-            self.ended.insert(wire.way(end).1, now);
+        if end == ACCEPTED {
+            match found {
+                Found::Eof | Found::Broken => self.ends(number, now),
+                Found::Bytes(_) => {
+                    self.heard.insert((wire.way(end).1, number), now);
+                }
+                Found::Nothing(_) => {}
+            }
         }
         found
+    }
+
+    /// The end that was accepted finds its connection ended.
+    fn ends(&mut self, number: u64, now: Moment) {
+        let Some(wire) = self.wires.get(&number) else { return };
+        let (node, place) = wire.way(ACCEPTED);
+        let ended = Ended { node, at: now, spoke: wire.spoke() };
+        self.ended.entry((place, number)).or_insert(ended);
     }
 
     fn is_fair(&self) -> bool {
@@ -290,19 +260,15 @@ impl Inner {
         if !self.paths.carry(from, to) || !self.paths.carry(to, from) {
             return Attempt::Lost;
         }
-        if !self.listeners.contains_key(address) {
-            return Attempt::Refused;
-        }
+        let Some(listener) = self.listeners.get_mut(address) else { return Attempt::Refused };
         let made = self.made.entry((from, to)).or_default();
         *made += 1;
         let dice = Dice::of(self.seed, "wire", from << 48 | to << 40 | *made);
         self.next += 1;
         let number = self.next;
-        self.wires.insert(number, Wire::new([from, to], dice, patience));
-        if let Some(listener) = self.listeners.get_mut(address) {
-            listener.waiting.push_back((now + STEP, number, from));
-            listener.waker.take().into_iter().for_each(Waker::wake);
-        }
+        self.wires.insert(number, Wire::new([from, to], dice, [patience, listener.patience], now));
+        listener.waiting.push_back((now + STEP, number, from));
+        listener.waker.take().into_iter().for_each(Waker::wake);
         Attempt::Made(number)
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How long an end bears a path that is cut: keep-alive and user time-out of the real connections.
-const PATIENCE: Duration = Duration::from_secs(4);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(4);
 
 pub(crate) struct SimPeers {
     pub(crate) network: Arc<Network>,

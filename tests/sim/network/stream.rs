@@ -63,7 +63,7 @@ impl SimStream {
         let Some(wire) = inner.wires.get_mut(&self.wire) else { return Poll::Pending };
         if wire.is_broken(self.end, now) {
             if self.end == ACCEPTED {
-                inner.ended.insert(to, now);
+                inner.ends(self.wire, now);
             }
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }

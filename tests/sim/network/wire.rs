@@ -24,6 +24,8 @@ pub(crate) struct Wire {
     ends: [End; 2],
     /// Since when one of the directions carries nothing.
     stalled: Option<Moment>,
+    /// When the end that connected last sent something that could go.
+    spoke: Moment,
 }
 
 #[derive(Default)]
@@ -59,9 +61,13 @@ pub(super) enum Found {
 }
 
 impl Wire {
-    pub(super) fn new(places: [Place; 2], dice: Dice, patience: Option<Duration>) -> Self {
-        let ends = [End { patience, ..End::default() }, End { patience, ..End::default() }];
-        Self { places, dice, flows: Default::default(), ends, stalled: None }
+    pub(super) fn new(places: [Place; 2], dice: Dice, patience: [Option<Duration>; 2], now: Moment) -> Self {
+        let ends = patience.map(|patience| End { patience, ..End::default() });
+        Self { places, dice, flows: Default::default(), ends, stalled: None, spoke: now }
+    }
+
+    pub(super) fn spoke(&self) -> Moment {
+        self.spoke
     }
 
     pub(super) fn ends_at(&self, place: Place) -> Vec<EndNumber> {
@@ -102,6 +108,9 @@ impl Wire {
         let mut delay = self.dice.ms(STEP_MS, weather.0);
         if self.dice.within(0, 1_000) < weather.1 {
             delay += self.dice.ms(200, 450);
+        }
+        if ok && end != ACCEPTED {
+            self.spoke = now;
         }
         let flow = &mut self.flows[end];
         flow.bytes += bytes.len();

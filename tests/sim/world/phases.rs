@@ -1,0 +1,179 @@
+//! What happens in a run, one phase after the other.
+
+use super::{GUARD_WINDOW, HANGS, Outcome, VANISHES, World};
+use crate::brokers::Broker;
+use crate::clients;
+use crate::faults::Faults;
+use crate::invariants::dead_leave::SETTLED_AFTER;
+use crate::invariants::{guard_keeps, progress};
+use crate::node::NODES;
+use std::time::Duration;
+
+/// Until a new cluster must be there.
+const BIRTH_MAX: Duration = Duration::from_secs(15);
+/// After the last fault there must be progress within this, the longest timeout of a broker not counted.
+const PROGRESS_WITHIN: Duration = Duration::from_secs(12);
+/// And for so long it goes on then.
+const CALM_FOR: Duration = Duration::from_secs(2);
+/// Everything may take this much longer where who leads changes all the time.
+const HAND_OVER_MARGIN: Duration = Duration::from_secs(1);
+/// Until the others have no log any more that goes on where a node stopped.
+const SNAPSHOTS_AFTER: Duration = Duration::from_secs(5);
+/// Between two leaders that are killed.
+const KILLED_EVERY_MS: (u64, u64) = (4_500, 6_000);
+/// A killed leader is started again after this.
+const STARTED_AGAIN_MS: (u64, u64) = (100, 500);
+
+impl World {
+    pub(super) fn phases(&mut self, seed: u64) -> Result<Outcome, String> {
+        for node in &mut self.nodes {
+            node.start(self.now);
+        }
+        for client in 0..3 {
+            clients::start(client, &self.outside, seed, &self.network, &self.record);
+        }
+        for broker in &mut self.brokers {
+            broker.start(self.now, &self.outside, &self.network, &self.record);
+        }
+        self.until("after the birth", BIRTH_MAX)?;
+        self.faults(seed)?;
+        let longest = self.brokers.iter().map(|broker| broker.timeout).max().unwrap_or_default();
+        let patience = PROGRESS_WITHIN + longest + self.record.lock().dead.patience;
+        self.until("after the faults", patience)?;
+        if self.hangs {
+            self.leaders_are_killed(patience)?;
+        }
+        if self.many_snapshots && self.dice.chance(50) {
+            self.a_leader_knows_from_a_snapshot(patience)?;
+        }
+        if self.changing_leaders {
+            self.record.lock().dead.patience += HAND_OVER_MARGIN;
+            self.next_change = Some(self.now);
+        }
+        if self.dice.chance(50) {
+            self.ends_count_again()?;
+        }
+        self.record.lock().notices.calm(Some(self.now));
+        self.brokers[0].die(self.now, true);
+        self.brokers[usize::try_from(VANISHES).unwrap()].die(self.now, false);
+        self.brokers[2].changes();
+        self.calm(CALM_FOR)?;
+        self.until("at the end", patience)?;
+        if self.guarded {
+            self.all_brokers_vanish()?;
+        }
+        let seen = self.record.lock();
+        Ok(Outcome {
+            trace: seen.trace,
+            simulated: self.now,
+            applied: seen.applied,
+            removals: seen.removals,
+            writes: seen.acknowledged.writes,
+            notices: seen.notices.count(),
+            told: seen.notices.told(),
+            routes: seen.routes.judged,
+        })
+    }
+
+    fn faults(&mut self, seed: u64) -> Result<(), String> {
+        let mut faults = Faults::new(seed);
+        let end = self.now + self.dice.ms(4_000, 16_000);
+        while self.now < end.max(faults.lasts_until()) {
+            if self.now < end {
+                faults.step(self);
+            } else {
+                faults.go_on(self);
+            }
+            self.step()?;
+        }
+        faults.end(self);
+        Ok(())
+    }
+
+    /// Until it is long ago that a node was cut off or stood still.
+    fn ends_count_again(&mut self) -> Result<(), String> {
+        self.calm(SETTLED_AFTER)?;
+        while !self.record.lock().hearing.ends_count(self.now) {
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    /// Nothing goes wrong.
+    fn calm(&mut self, lasts: Duration) -> Result<(), String> {
+        let end = self.now + lasts;
+        while self.now < end {
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    /// A broker that a node finds in a snapshot only, and that dies when this node has begun to lead.
+    fn a_leader_knows_from_a_snapshot(&mut self, patience: Duration) -> Result<(), String> {
+        let node = self.dice.pick(&NODES).unwrap();
+        self.node(node).kill();
+        self.brokers[3].die(self.now, true);
+        self.brokers[3].moves();
+        self.calm(Duration::from_secs(1))?;
+        self.brokers[3].start(self.now, &self.outside, &self.network, &self.record);
+        self.calm(SNAPSHOTS_AFTER)?;
+        let now = self.now;
+        self.node(node).start(now);
+        self.until("behind a snapshot", patience)?;
+        self.nodes.iter().for_each(|other| other.hands_over_to(node));
+        let leads_for = self.dice.ms(0, 1_500);
+        self.calm(leads_for)?;
+        let seen = self.dice.chance(50);
+        self.brokers[3].die(self.now, seen);
+        self.until("behind a snapshot and a death", patience)
+    }
+
+    /// A broker hangs, and whoever leads is killed after a while, until it is gone.
+    fn leaders_are_killed(&mut self, patience: Duration) -> Result<(), String> {
+        let broker = usize::try_from(HANGS).unwrap();
+        self.brokers[broker].hangs(self.now);
+        let end = self.now + 3 * self.brokers[broker].timeout;
+        while self.now < end && progress::look(&self.nodes, &self.record.lock()).is_err() {
+            let every = self.dice.ms(KILLED_EVERY_MS.0, KILLED_EVERY_MS.1);
+            let down = self.dice.ms(STARTED_AGAIN_MS.0, STARTED_AGAIN_MS.1);
+            self.calm(every)?;
+            let leader = self.record.lock().hearing.leader().unwrap_or(NODES[0]);
+            self.node(leader).kill();
+            self.calm(down)?;
+            let now = self.now;
+            self.node(leader).start(now);
+        }
+        self.until("after leaders were killed", patience)
+    }
+
+    /// The guard keeps some of them, for their timeouts at least.
+    fn all_brokers_vanish(&mut self) -> Result<(), String> {
+        // Nothing else counts as gone at once with them, and all of them are there.
+        for broker in &mut self.brokers {
+            if !broker.lives() {
+                broker.start(self.now, &self.outside, &self.network, &self.record);
+            }
+        }
+        self.calm(GUARD_WINDOW + Duration::from_secs(2))?;
+        self.until("before all brokers vanish", PROGRESS_WITHIN)?;
+        self.brokers.iter_mut().for_each(|broker| broker.die(self.now, true));
+        self.calm(Duration::from_secs(2))?;
+        guard_keeps::look(&self.record.lock(), self.brokers.iter().map(Broker::count).sum())
+    }
+
+    /// Steps until there is progress.
+    fn until(&mut self, when: &str, within: Duration) -> Result<(), String> {
+        let begin = self.now;
+        loop {
+            self.step()?;
+            let look = progress::look(&self.nodes, &self.record.lock());
+            match look {
+                Ok(()) => return Ok(()),
+                Err(missing) if self.now > begin + within => {
+                    return Err(format!("no progress {when} within {within:?}: {missing}"));
+                }
+                Err(_) => {}
+            }
+        }
+    }
+}

@@ -68,12 +68,6 @@ pub(crate) async fn assert_stays(nodes: &[Node], broker: &Broker) {
     }
 }
 
-/// From now on the others hear nothing of this node. What is left of it must be killed at the end.
-async fn die(node: &Node) {
-    node.running.liveness.stop();
-    node.running.node.shutdown().await;
-}
-
 /// Waits until no node routes to the broker.
 async fn gone(nodes: &[Node], broker: &Broker) {
     for node in nodes {

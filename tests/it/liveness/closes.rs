@@ -36,15 +36,24 @@ async fn a_broker_that_closes_everything_is_gone_everywhere_at_once() {
 
 /// Whom nobody asks any more, nobody waits for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_removed_node_that_still_runs_holds_up_no_leave() {
-    let mut nodes = nodes::cluster(3).await;
-    let at = (nodes::leader(&nodes).await + 1) % 3;
-    let removed = nodes.remove(at);
-    let change = MemberChange::Remove(removed.config.node_id);
-    nodes[0].running.node.change_members(change, Instant::now() + PATIENCE).await.unwrap();
-    until("it knows", async || removed.running.node.status().standing == Standing::Removed).await;
+async fn removed_nodes_that_still_run_hold_up_no_leave() {
+    let mut nodes = nodes::cluster(5).await;
+    let hears_all = |node: &Node| {
+        let peers = node.running.liveness.status().peers;
+        peers.len() == 4 && peers.iter().all(|peer| peer.reachable)
+    };
+    until("each hears all", async || nodes.iter().all(hears_all)).await;
+    let removed = [nodes.pop().unwrap(), nodes.pop().unwrap()];
+    nodes::let_lead(&nodes[0]).await;
+    for node in &removed {
+        let change = MemberChange::Remove(node.config.node_id);
+        nodes[0].running.node.change_members(change, Instant::now() + PATIENCE).await.unwrap();
+    }
+    for node in &removed {
+        until("it knows", async || node.running.node.status().standing == Standing::Removed).await;
+    }
     leaves_at_once(&nodes).await;
-    for node in nodes.into_iter().chain([removed]) {
+    for node in nodes.into_iter().chain(removed) {
         node.stop().await;
     }
 }
@@ -52,7 +61,7 @@ async fn a_removed_node_that_still_runs_holds_up_no_leave() {
 /// A broker closes its connections to all nodes, several times.
 async fn leaves_at_once(nodes: &[Node]) {
     const ROUNDS: usize = 5;
-    /// At least once: others use this machine too. A leader that waits for somebody in vain does so every time.
+    /// More often than not, since others use this machine too. A leader that waits for somebody in vain waits a second.
     const AT_ONCE: Duration = Duration::from_millis(500);
     let broker = Broker::new("b", 2);
     let mut took = Vec::new();
@@ -66,7 +75,8 @@ async fn leaves_at_once(nodes: &[Node]) {
         took.push(closed.elapsed());
     }
     println!("from the close of a broker's connections until it is gone from all nodes: {took:?}");
-    assert!(took.iter().min().unwrap() < &AT_ONCE, "{took:?}");
+    took.sort_unstable();
+    assert!(took[ROUNDS / 2] < AT_ONCE, "{took:?}");
     for node in nodes {
         assert_eq!(removals(node, &broker), [Cause::Disconnected; ROUNDS]);
     }

@@ -1,7 +1,8 @@
 //! Nodes that do not run for a while, while brokers live on: whose brokers go, and when.
 
+use crate::client::{Client, heartbeat, registration};
 use crate::process::{
-    Node, Play, all_ready, brokers, cluster, leader, removed, stay_for, until, until_there_are,
+    Node, Play, all_ready, brokers, cluster, leader, removed, stay_for, until, until_there_are, why_removed,
 };
 use std::time::{Duration, Instant};
 
@@ -66,5 +67,53 @@ fn brokers_known_only_to_a_node_that_is_killed_live_until_their_timeout() {
     until_there_are(&nodes, 0);
     for node in &nodes {
         assert_eq!(removed(node), (BROKERS as u64, 0), "expired, disconnected");
+    }
+}
+
+/// Brokers that gave up waiting for a node that did not run, each with a connection to no other.
+#[test]
+fn brokers_that_connect_anew_to_a_node_while_it_is_stopped_stay() {
+    /// Longer than a broker waits for an answer.
+    const STOPPED: Duration = Duration::from_millis(3_200);
+    const ROUNDS: usize = 4;
+    const BROKERS: usize = 40;
+    let dir = tempfile::tempdir().unwrap();
+    let nodes = cluster(dir.path());
+    let follower = &nodes[(leader(&nodes) + 1) % 3];
+    let names: Vec<_> = (0..BROKERS).map(|n| (format!("b{n}"), format!("10.0.0.{n}:10911"))).collect();
+    let register = |(name, address): &(String, String)| registration(name, "0", address, &["t0", "t1"]);
+    let connect = |_: &_| Client::connect(follower.address).unwrap();
+    let mut connections: Vec<_> = names.iter().map(connect).collect();
+    for (connection, broker) in connections.iter_mut().zip(&names) {
+        connection.done(&register(broker));
+    }
+    until_there_are(&nodes, BROKERS);
+    for _ in 0..ROUNDS {
+        for (connection, (name, address)) in connections.iter_mut().zip(&names) {
+            connection.send(&heartbeat(name, "0", address)).unwrap();
+        }
+        follower.pause(true);
+        let stopped = Instant::now();
+        until("given up", || stopped.elapsed() > STOPPED);
+        // The kernel takes the connections, and what is sent over them.
+        for (connection, broker) in connections.iter_mut().zip(&names) {
+            *connection = connect(broker);
+            connection.send(&register(broker)).unwrap();
+        }
+        follower.pause(false);
+        for connection in &mut connections {
+            assert_eq!(connection.next().unwrap().code, 0);
+        }
+    }
+    let removals: Vec<_> = nodes.iter().map(removed).collect();
+    let of_one = names.iter().map(|(_, address)| why_removed(follower, address)).find(|why| !why.is_empty());
+    assert_eq!(removals, [(0, 0); 3], "expired, disconnected: {of_one:?}");
+    until_there_are(&nodes, BROKERS);
+
+    // What it hears since then counts again.
+    connections.pop();
+    until_there_are(&nodes, BROKERS - 1);
+    for node in &nodes {
+        assert_eq!(removed(node), (0, 1), "expired, disconnected");
     }
 }

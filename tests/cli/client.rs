@@ -52,8 +52,7 @@ pub(crate) fn registration_in(
 
 /// BROKER_HEARTBEAT of the same, without an answer.
 pub(crate) fn heartbeat(name: &str, id: &str, address: &str) -> RemotingCommand {
-    let fields =
-        [("brokerName", name), ("brokerId", id), ("brokerAddr", address), ("clusterName", "C")];
+    let fields = [("brokerName", name), ("brokerId", id), ("brokerAddr", address), ("clusterName", "C")];
     request(code::BROKER_HEARTBEAT, &fields).oneway()
 }
 

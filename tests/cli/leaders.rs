@@ -59,7 +59,8 @@ fn a_broker_that_hangs_while_leaders_are_killed_all_the_time_is_gone_in_time() {
     let _living = Play::with_timeout(&addresses, 1, TIMEOUT, &["--period", "1"]);
     let mut hanging: Vec<_> = nodes.iter().map(|node| Client::connect(node.address).unwrap()).collect();
     let timeout_ms = TIMEOUT.as_millis().to_string();
-    let register = registration("hangs", "0", HANGS, &["t0", "t1"]).with("heartbeatTimeoutMillis", &timeout_ms);
+    let register =
+        registration("hangs", "0", HANGS, &["t0", "t1"]).with("heartbeatTimeoutMillis", &timeout_ms);
     hanging.iter_mut().for_each(|connection| drop(connection.done(&register)));
     let silent = Instant::now();
     until_there_are(&nodes, 2);
@@ -72,7 +73,10 @@ fn a_broker_that_hangs_while_leaders_are_killed_all_the_time_is_gone_in_time() {
         // What a node was down for may be left out, since it may have heard the broker last.
         down += killed.elapsed();
         let took = silent.elapsed();
-        assert!(took < TIMEOUT + down + MARGIN, "still there after {took:?} and {kills} kills, down {down:?}");
+        assert!(
+            took < TIMEOUT + down + MARGIN,
+            "still there after {took:?} and {kills} kills, down {down:?}"
+        );
         until("the next is due", || killed.elapsed() > EVERY);
     }
     let took = silent.elapsed();

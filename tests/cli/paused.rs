@@ -76,7 +76,7 @@ fn brokers_that_connect_anew_to_a_node_while_it_is_stopped_stay() {
     /// Longer than a broker waits for an answer.
     const STOPPED: Duration = Duration::from_millis(3_200);
     const ROUNDS: usize = 4;
-    const BROKERS: usize = 40;
+    const BROKERS: usize = 250;
     let dir = tempfile::tempdir().unwrap();
     let nodes = cluster(dir.path());
     let follower = &nodes[(leader(&nodes) + 1) % 3];

@@ -4,6 +4,7 @@ mod closes;
 mod expiry;
 mod notices;
 mod quorum;
+mod races;
 
 use super::client::{Broker, Client, bytes_of};
 use super::nodes::{Node, PATIENCE};

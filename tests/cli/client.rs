@@ -50,12 +50,6 @@ pub(crate) fn registration_in(
     request(code::REGISTER_BROKER, &fields).with_body(body.to_string().into_bytes())
 }
 
-/// BROKER_HEARTBEAT of the same, without an answer.
-pub(crate) fn heartbeat(name: &str, id: &str, address: &str) -> RemotingCommand {
-    let fields = [("brokerName", name), ("brokerId", id), ("brokerAddr", address), ("clusterName", "C")];
-    request(code::BROKER_HEARTBEAT, &fields).oneway()
-}
-
 /// A connection to a node.
 pub(crate) struct Client {
     stream: TcpStream,

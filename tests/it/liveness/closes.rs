@@ -74,7 +74,6 @@ async fn leaves_at_once(nodes: &[Node]) {
         gone(nodes, &broker).await;
         took.push(closed.elapsed());
     }
-    println!("from the close of a broker's connections until it is gone from all nodes: {took:?}");
     took.sort_unstable();
     assert!(took[ROUNDS / 2] < AT_ONCE, "{took:?}");
     for node in nodes {

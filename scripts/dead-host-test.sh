@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# A broker's host that vanishes without a word: its link goes down, and no connection is closed.
+# Hosts that vanish without a word: their links go down, and no connection is closed.
 #   scripts/dead-host-test.sh [--off]
-# Three nodes, and brokers with the default timeout of 120 s on hosts of their own. One host's link is down for five
-# seconds: its broker stays. Then it is down for good: its broker is gone from the routes of all nodes in less than 15 s,
-# and the others stay.
+# Three nodes and brokers with the default timeout of 120 s, on hosts of their own. The link of a broker's host is down for
+# five seconds: its broker stays. Then it is down for good: its broker is gone from the routes of all nodes in less than
+# 15 s, and the others stay. Last the links of all three nodes are down for 12 s: every connection ends meanwhile, and every
+# broker stays.
 # --off   with keep-alive and user time-out switched off: to see that the test fails then
 # Needs root and ip (scripts/install-build-deps.sh dead-host). The hosts are network namespaces that nobody else sees;
 # they and all processes end with this script, however it ends. BIN names the server's binary (default: the release
@@ -45,8 +46,10 @@ work=$DEAD_HOST_WORK
 network=10.77.0
 link_is_down_s=5
 gone_within_s=15
+# Longer than a connection lives without an answer, and shorter than the timeout of any broker.
+nodes_are_down_s=12
 
-# --- three nodes, here; hosts on the same switch
+# --- hosts on one switch: a node on each of three, brokers on others and here
 
 mount -t tmpfs tmpfs /run # where `ip netns` keeps names
 ip link set lo up
@@ -54,10 +57,9 @@ ip link add switch type bridge
 ip address add "$network.1/24" dev switch
 ip link set switch up
 
-addresses=$network.1:9876,$network.1:9877,$network.1:9878
+addresses=$network.11:9876,$network.12:9876,$network.13:9876
+members=1=$network.11:9976,2=$network.12:9976,3=$network.13:9976
 IFS=, read -ra address <<<"$addresses"
-
-nodes() { DIR=$work/nodes HOST=$network.1 NODE_ARGS="-c $work/nodes.conf" "$repository/scripts/cluster.sh" "$@"; }
 
 # host NAME NUMBER
 host() {
@@ -68,13 +70,33 @@ host() {
   ip -n "$1" link set eth0 up
 }
 
-link() { ip -n dying link set eth0 "$1"; }
+# link UP_OR_DOWN HOST...
+link() {
+  local one
+  for one in "${@:2}"; do
+    ip -n "$one" link set eth0 "$1"
+  done
+}
+
+# node NUMBER
+node() {
+  host "node-$1" "1$1"
+  spawn "node-$1" ip netns exec "node-$1" "$BIN" serve --node-id "$1" --data "$work/node-$1" \
+    --listen "$network.1$1:9876" --members "$members" -c "$work/nodes.conf"
+}
+
+ready() { "$BIN" probe --http "$network.1$1:10076"; }
 
 # broker_at NUMBER COMMAND...: the command begins the process where it runs.
 broker_at() {
   local number=$1
   shift
   spawn "broker-$number" "$@" "$BIN" play --addr "$addresses" --brokers 1 --first "$number" --topics 2 --period 5
+}
+# play_many FIRST LAST: brokers here, with a timeout of 30 s, that speak every second.
+play_many() {
+  spawn many "$BIN" play --addr "$addresses" --first "$1" --brokers "$(($2 - $1 + 1))" --topics 2 --period 1 \
+    --broker-timeout-ms 30000
 }
 
 # --- what nodes say
@@ -110,16 +132,16 @@ stay() {
 
 # removed CAUSE NUMBER: that many brokers left unasked for this cause, as every node applied it.
 removed() {
-  local port
-  for port in 10076 10077 10078; do
-    "$BIN" probe --http "$network.1:$port" >/dev/null || return 1
-    metrics "$port" | grep -xF "rocketmq_namesrv_brokers_removed_total{cause=\"$1\"} $2" \
-      || ! metrics "$port" | grep brokers_removed_total || return 1
+  local number
+  for number in 1 2 3; do
+    ready "$number" >/dev/null || return 1
+    metrics "$number" | grep -xF "rocketmq_namesrv_brokers_removed_total{cause=\"$1\"} $2" \
+      || ! metrics "$number" | grep brokers_removed_total || return 1
   done
 }
 
 metrics() {
-  exec 3<>"/dev/tcp/$network.1/$1"
+  exec 3<>"/dev/tcp/$network.1$1/10076"
   printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3
   cat <&3
   exec 3>&-
@@ -132,7 +154,8 @@ now_ms() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); }
 if [ "$off" = yes ]; then
   printf '%s\n' brokerKeepAliveIdleSeconds=0 brokerTcpUserTimeoutMillis=0
 fi >"$work/nodes.conf"
-nodes start
+for number in 1 2 3; do node "$number"; done
+for number in 1 2 3; do check "node $number is ready" within 60 ready "$number"; done
 host dying 2
 host living 3
 broker_at 0 ip netns exec dying
@@ -140,21 +163,32 @@ broker_at 1 ip netns exec living
 broker_at 2
 check 'every node knows every broker' within 20 known 0 1 2
 
-link down
+link down dying
 check "a host's link is down for $link_is_down_s s: its broker stays" stay "$link_is_down_s" 0 1 2
-link up
+link up dying
 check '  also afterwards' stay "$gone_within_s" 0 1 2
 check '  nobody was removed' removed disconnected 0
 
-link down
+link down dying
 cut_ms=$(now_ms)
 check "its link is down for good: its broker leaves every node in less than $gone_within_s s" \
   within "$gone_within_s" all_nodes no 0
 echo "              after $(($(now_ms) - cut_ms)) ms"
 check '  since its connections ended, not by its timeout' removed disconnected 1
 check '  the others stay' known 1 2
-link up
+link up dying
 check '  with the link it comes back' within 20 known 0 1 2
+
+many=(10 11 12 13 14 15)
+play_many 10 15
+check 'every node knows six more brokers' within 20 known 0 1 2 "${many[@]}"
+link down node-1 node-2 node-3
+sleep "$nodes_are_down_s"
+link up node-1 node-2 node-3
+check "the links of all nodes were down for $nodes_are_down_s s: every broker is there" \
+  within 20 known 0 1 2 "${many[@]}"
+check '  also afterwards' stay "$gone_within_s" 0 1 2 "${many[@]}"
+check '  nobody was removed for its connections' removed disconnected 1
+check '  nor for its silence' removed expired 0
 end_all TERM
-nodes stop
 summary

@@ -1,7 +1,9 @@
 //! Leaders that die or change, while brokers live on or do not.
 
+use crate::client::{Client, registration};
 use crate::process::{
     Node, Play, all_ready, brokers, cluster, leader, removed, run, stay_for, until, until_there_are,
+    why_removed,
 };
 use crate::wire::{State, Wire};
 use std::collections::BTreeSet;
@@ -39,6 +41,52 @@ fn two_leaders_killed_one_after_the_other_take_no_broker_with_them() {
     stay_for((TIMEOUT * 2).saturating_sub(last.elapsed()), &nodes, 6);
     for node in &nodes {
         assert_eq!(removed(node), (0, 0), "expired, disconnected");
+    }
+}
+
+/// It hangs: its connections stay open, and it makes no new one to a node that was away.
+#[test]
+fn a_broker_that_hangs_while_leaders_are_killed_all_the_time_is_gone_in_time() {
+    const TIMEOUT: Duration = Duration::from_secs(10);
+    /// From one kill to the next.
+    const EVERY: Duration = Duration::from_millis(2_500);
+    /// For a busy machine: what a majority could not hear of each other is left out of silences.
+    const MARGIN: Duration = Duration::from_secs(8);
+    const HANGS: &str = "10.0.0.1:10911";
+    let dir = tempfile::tempdir().unwrap();
+    let mut nodes = cluster(dir.path());
+    let addresses: Vec<_> = nodes.iter().map(|node| node.at()).collect();
+    let _living = Play::with_timeout(&addresses, 1, TIMEOUT, &["--period", "1"]);
+    let mut hanging: Vec<_> = nodes.iter().map(|node| Client::connect(node.address).unwrap()).collect();
+    let timeout_ms = TIMEOUT.as_millis().to_string();
+    let register =
+        registration("hangs", "0", HANGS, &["t0", "t1"]).with("heartbeatTimeoutMillis", &timeout_ms);
+    hanging.iter_mut().for_each(|connection| drop(connection.done(&register)));
+    let silent = Instant::now();
+    until_there_are(&nodes, 2);
+    let (mut kills, mut down) = (0, Duration::ZERO);
+    // The first is a node that was not killed just now.
+    while brokers(&nodes[0].at()).iter().any(|broker| broker == HANGS) {
+        let killed = kill_leader(&mut nodes);
+        kills += 1;
+        all_ready(&nodes);
+        // What a node was down for may be left out, since it may have heard the broker last.
+        down += killed.elapsed();
+        let took = silent.elapsed();
+        assert!(
+            took < TIMEOUT + down + MARGIN,
+            "still there after {took:?} and {kills} kills, down {down:?}"
+        );
+        until("the next is due", || killed.elapsed() > EVERY);
+    }
+    let took = silent.elapsed();
+    println!("a broker with a timeout of {TIMEOUT:?} was gone after {took:?}, {kills} kills, {down:?} down");
+    assert!(kills >= 3, "{kills} kills");
+    until_there_are(&nodes, 1);
+    for node in &nodes {
+        let why = why_removed(node, HANGS);
+        assert!(why.len() == 1 && why[0].contains("silent for 1"), "{why:?}");
+        assert_eq!(why_removed(node, "127.0.0.1:30000"), [""; 0], "it speaks");
     }
 }
 

@@ -1,7 +1,9 @@
 //! Nodes that do not run for a while, while brokers live on: whose brokers go, and when.
 
+use crate::client::{Client, registration};
 use crate::process::{
-    Node, Play, all_ready, brokers, cluster, leader, removed, stay_for, until, until_there_are,
+    Node, Play, all_ready, brokers, cluster, leader, metric, removed, stay_for, until, until_there_are,
+    why_removed,
 };
 use std::time::{Duration, Instant};
 
@@ -66,5 +68,71 @@ fn brokers_known_only_to_a_node_that_is_killed_live_until_their_timeout() {
     until_there_are(&nodes, 0);
     for node in &nodes {
         assert_eq!(removed(node), (BROKERS as u64, 0), "expired, disconnected");
+    }
+}
+
+/// Brokers that give up waiting for a node that does not run, each with a connection to no other. Some are back before it
+/// goes on, and some a moment later.
+#[test]
+fn brokers_that_connect_anew_to_a_node_that_was_stopped_stay() {
+    /// Longer than a broker waits for an answer.
+    const STOPPED: Duration = Duration::from_millis(3_200);
+    const ROUNDS: usize = 3;
+    const LEAVES_WITHIN: Duration = Duration::from_millis(500);
+    /// Fewer than the connections that the kernel takes for a process.
+    const BROKERS: usize = 100;
+    let dir = tempfile::tempdir().unwrap();
+    let nodes = cluster(dir.path());
+    let follower = &nodes[(leader(&nodes) + 1) % 3];
+    let address = |broker: usize| format!("10.0.0.{broker}:10911");
+    let register = |broker: usize| registration(&format!("b{broker}"), "0", &address(broker), &["t0", "t1"]);
+    let connect = |_| Client::connect(follower.address).unwrap();
+    let mut connections: Vec<_> = (0..BROKERS).map(connect).collect();
+    for _ in 0..ROUNDS {
+        for (broker, connection) in connections.iter_mut().enumerate() {
+            connection.done(&register(broker));
+        }
+        until_there_are(&nodes, BROKERS);
+        follower.pause(true);
+        let stopped = Instant::now();
+        let late = connections.split_off(BROKERS / 2);
+        for (broker, connection) in connections.iter_mut().enumerate() {
+            connection.send(&register(broker)).unwrap();
+        }
+        until("given up", || stopped.elapsed() > STOPPED);
+        drop(late);
+        // The kernel takes the connections, and what is sent over them.
+        for (broker, connection) in connections.iter_mut().enumerate() {
+            *connection = connect(broker);
+            connection.send(&register(broker)).unwrap();
+        }
+        follower.pause(false);
+        for connection in &mut connections {
+            assert_eq!(connection.next().unwrap().code, 0);
+        }
+        let open = || metric::<usize>(follower, "rocketmq_namesrv_connections_open");
+        until("what was closed is closed", || open() <= BROKERS / 2);
+        connections.extend((BROKERS / 2..BROKERS).map(connect));
+    }
+    let removals: Vec<_> = nodes.iter().map(removed).collect();
+    let of_one =
+        (0..BROKERS).map(|broker| why_removed(follower, &address(broker))).find(|why| !why.is_empty());
+    assert_eq!(removals, [(0, 0); 3], "expired, disconnected: {of_one:?}");
+    until_there_are(&nodes, BROKERS);
+
+    // Who leaves does not stay for ever: what a node hears some seconds after it goes on is no late word any more.
+    until("an end counts again", || {
+        let mut leaves = connections.pop().expect("none of so many brokers could leave");
+        leaves.done(&register(connections.len()));
+        drop(leaves);
+        let left = Instant::now();
+        while left.elapsed() < LEAVES_WITHIN && removed(follower) == (0, 0) {
+            std::thread::park_timeout(Duration::from_millis(50));
+        }
+        removed(follower) != (0, 0)
+    });
+    for node in &nodes {
+        until("every node has applied it", || removed(node) != (0, 0));
+        assert_eq!(removed(node).0, 0, "expired");
     }
 }

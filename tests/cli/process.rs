@@ -329,6 +329,15 @@ pub(crate) fn removed(node: &Node) -> (u64, u64) {
     (count("expired"), count("disconnected"))
 }
 
+/// Why a broker left, each time, as a node tells it.
+pub(crate) fn why_removed(node: &Node, address: &str) -> Vec<String> {
+    let output = run(&["why", address, "--json", "--timeout-ms", "20000", "-n", &node.at()]);
+    let history: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let records = history["records"].as_array().unwrap().iter();
+    let removed = records.filter(|record| record["kind"] == "brokerRemoved");
+    removed.map(|record| record["what"].as_str().unwrap().to_owned()).collect()
+}
+
 /// Waits until all nodes have that many brokers.
 pub(crate) fn until_there_are<'a>(nodes: impl IntoIterator<Item = &'a Node>, count: usize) {
     for node in nodes {

@@ -6,8 +6,10 @@ use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 /// For what must come at once on an idle machine, and may take long on a busy one.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -17,9 +19,38 @@ pub(crate) struct Node {
     pub(crate) running: Running,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<Result<(), RunError>>,
+    machine: Machine,
     pub(crate) config: NodeConfig,
     /// Its data, removed with the last that holds it.
     dir: TempDir,
+}
+
+/// What a node's tasks run on, so that they can end all at once as those of a killed process do.
+struct Machine(Option<Runtime>);
+
+impl Machine {
+    fn new() -> Self {
+        Self(Some(Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()))
+    }
+
+    fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+        self.0.as_ref().unwrap().spawn(work)
+    }
+
+    /// Ends every task where it stands, and waits for those.
+    async fn halt(mut self) {
+        let runtime = self.0.take().unwrap();
+        tokio::task::spawn_blocking(move || runtime.shutdown_timeout(PATIENCE)).await.unwrap();
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // Waiting is not allowed here.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl Node {
@@ -62,7 +93,8 @@ impl Node {
         let (started, starting) = oneshot::channel();
         let with = config.clone();
         let http = free_port().await;
-        let task = tokio::spawn(async move {
+        let machine = Machine::new();
+        let task = machine.spawn(async move {
             let shutdown = async {
                 let _ = stopped.await;
             };
@@ -70,7 +102,7 @@ impl Node {
             run(with, listeners, shutdown, |running| drop(started.send(running.clone()))).await
         });
         let Ok(running) = starting.await else { return Err(task.await.unwrap()) };
-        Ok(Self { running, stop: Some(stop), task, config, dir })
+        Ok(Self { running, stop: Some(stop), task, machine, config, dir })
     }
 
     /// Where brokers and clients connect to.
@@ -99,13 +131,16 @@ impl Node {
         Stopped { config: self.config, dir: self.dir, addresses }
     }
 
-    /// Ends what is left of it after its consensus was shut down under it; how it ends does not matter.
-    pub(crate) async fn kill(mut self) -> Stopped {
+    /// Ends it as kill -9 does: it tells nobody, hands nothing over, and its connections are closed.
+    pub(crate) async fn kill(self) -> Stopped {
         let addresses = (self.running.address, self.running.peer_address);
-        drop(self.stop.take());
-        let _ = tokio::time::timeout(PATIENCE, self.task).await.expect("it did not end");
-        drop(self.running);
-        Stopped { config: self.config, dir: self.dir, addresses }
+        // Dropped before, `stop` would tell it to end well.
+        let Self { running, stop: _stop, machine, config, dir, .. } = self;
+        machine.halt().await;
+        // Nothing runs any more that could tell of it; but it holds on to what holds it, and so its files and ports stay open.
+        running.liveness.stop();
+        drop(running);
+        Stopped { config, dir, addresses }
     }
 }
 
@@ -193,10 +228,49 @@ pub(crate) async fn leader(nodes: &[Node]) -> usize {
     tokio::time::timeout(PATIENCE, found).await.expect("no leader in time")
 }
 
+/// Lets this node of a cluster lead, and gives its term.
+pub(crate) async fn let_lead(node: &Node) -> u64 {
+    let leads = async {
+        loop {
+            if let Some(term) = node.running.node.is_leader_with_lease() {
+                return term;
+            }
+            // Refused while there is no leader.
+            let deadline = Instant::now() + Duration::from_secs(1);
+            let _ = node.running.node.transfer(Some(node.config.node_id), deadline).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, leads).await.expect("it does not lead in time")
+}
+
+/// Kills a node while it leads. Gives how long the others were without a leader, once they have one.
+pub(crate) async fn kill_leader(node: Node, others: &[Node]) -> (Stopped, JoinHandle<Duration>) {
+    let term = let_lead(&node).await;
+    let others: Vec<_> = others.iter().map(|node| node.running.node.clone()).collect();
+    let killed = Instant::now();
+    let watching = tokio::spawn(async move {
+        while others.iter().filter_map(raft::Node::is_leader_with_lease).all(|newer| newer <= term) {
+            assert!(killed.elapsed() < PATIENCE, "no leader in time");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        killed.elapsed()
+    });
+    (node.kill().await, watching)
+}
+
+/// That nobody handed leadership over, which takes some milliseconds.
+pub(crate) async fn was_elected(leaderless: JoinHandle<Duration>) {
+    /// A leader that leads was heard a heartbeat ago, and an election is not due before its timeout.
+    const ELECTION_MIN: Duration = Duration::from_millis(100);
+    let took = leaderless.await.unwrap();
+    assert!(took >= ELECTION_MIN, "the next one led after {took:?}: it was handed over");
+}
+
 /// Waits until all nodes have applied what the furthest has.
 pub(crate) async fn same_revision(nodes: &[Node]) -> u64 {
     let furthest = nodes.iter().map(Node::revision).max().unwrap();
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = Instant::now() + PATIENCE;
     for node in nodes {
         node.running.node.wait_applied(furthest, deadline).await.unwrap();
     }

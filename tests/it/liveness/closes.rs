@@ -1,11 +1,13 @@
 //! Connections that end: by the peer, by a node that stops, before and after another one is there.
 
 use super::{
-    assert_expired, assert_stays, broker, die, gone, let_another_pass, registered, registered_everywhere,
-    removals, routes_to, send_oneway,
+    assert_expired, assert_stays, broker, gone, let_another_pass, registered, registered_everywhere,
+    removals, routes_to, send_oneway, until,
 };
 use crate::client::{Broker, Client};
-use crate::nodes::{self, Node};
+use crate::nodes::{self, Node, PATIENCE};
+use raft::{MemberChange, Standing};
+use std::time::Duration;
 use storage::command::Cause;
 use tokio::time::Instant;
 
@@ -26,24 +28,56 @@ async fn beat(client: &mut Client, broker: &Broker, with: Beat) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broker_that_closes_everything_is_gone_everywhere_at_once() {
     let nodes = nodes::cluster(3).await;
-    let broker = Broker::new("b", 2);
-    let mut took_ms = Vec::new();
-    for _ in 0..5 {
-        let connections = registered_everywhere(&nodes, &broker).await;
-        nodes::same_revision(&nodes).await;
-        assert_stays(&nodes, &broker).await;
-        let closed = Instant::now();
-        drop(connections);
-        gone(&nodes, &broker).await;
-        took_ms.push(closed.elapsed().as_millis());
-    }
-    println!("from the close of a broker's connections until it is gone from three nodes, ms: {took_ms:?}");
-    assert!(took_ms.iter().all(|ms| *ms < 60_000), "long before its timeout of 120 s: {took_ms:?}");
-    for node in &nodes {
-        assert_eq!(removals(node, &broker), [Cause::Disconnected; 5]);
-    }
+    leaves_at_once(&nodes).await;
     for node in nodes {
         node.stop().await;
+    }
+}
+
+/// Whom nobody asks any more, nobody waits for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn removed_nodes_that_still_run_hold_up_no_leave() {
+    let mut nodes = nodes::cluster(5).await;
+    let hears_all = |node: &Node| {
+        let peers = node.running.liveness.status().peers;
+        peers.len() == 4 && peers.iter().all(|peer| peer.reachable)
+    };
+    until("each hears all", async || nodes.iter().all(hears_all)).await;
+    let removed = [nodes.pop().unwrap(), nodes.pop().unwrap()];
+    nodes::let_lead(&nodes[0]).await;
+    for node in &removed {
+        let change = MemberChange::Remove(node.config.node_id);
+        nodes[0].running.node.change_members(change, Instant::now() + PATIENCE).await.unwrap();
+    }
+    for node in &removed {
+        until("it knows", async || node.running.node.status().standing == Standing::Removed).await;
+    }
+    leaves_at_once(&nodes).await;
+    for node in nodes.into_iter().chain(removed) {
+        node.stop().await;
+    }
+}
+
+/// A broker closes its connections to all nodes, several times.
+async fn leaves_at_once(nodes: &[Node]) {
+    const ROUNDS: usize = 5;
+    /// More often than not, since others use this machine too. A leader that waits for somebody in vain waits a second.
+    const AT_ONCE: Duration = Duration::from_millis(500);
+    let broker = Broker::new("b", 2);
+    let mut took = Vec::new();
+    for _ in 0..ROUNDS {
+        let connections = registered_everywhere(nodes, &broker).await;
+        nodes::same_revision(nodes).await;
+        assert_stays(nodes, &broker).await;
+        let closed = Instant::now();
+        drop(connections);
+        gone(nodes, &broker).await;
+        took.push(closed.elapsed());
+    }
+    took.sort_unstable();
+    assert!(took[ROUNDS / 2] < AT_ONCE, "{took:?}");
+    for node in nodes {
+        assert_eq!(removals(node, &broker), [Cause::Disconnected; ROUNDS]);
     }
 }
 
@@ -153,29 +187,38 @@ async fn brokers_of_a_node_that_stops_live_until_their_timeout() {
 async fn brokers_of_a_follower_that_dies_live_until_their_timeout() {
     let nodes = nodes::cluster(3).await;
     let at = (nodes::leader(&nodes).await + 1) % 3;
-    without_the_node_that_knows_them(nodes, at).await;
+    without_the_node_that_knows_them(nodes, at, async |follower, _| drop(follower.kill().await)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn brokers_of_a_leader_that_dies_live_until_their_timeout() {
     let nodes = nodes::cluster(3).await;
     let at = nodes::leader(&nodes).await;
-    without_the_node_that_knows_them(nodes, at).await;
+    without_the_node_that_knows_them(nodes, at, async |leader, others| {
+        let (_dead, leaderless) = nodes::kill_leader(leader, others).await;
+        nodes::was_elected(leaderless).await;
+    })
+    .await;
 }
 
-async fn without_the_node_that_knows_them(mut nodes: Vec<Node>, at: usize) {
-    let dead = nodes.remove(at);
+async fn without_the_node_that_knows_them(
+    mut nodes: Vec<Node>,
+    at: usize,
+    die: impl AsyncFnOnce(Node, &[Node]),
+) {
+    let dies = nodes.remove(at);
     let (brief, long) = (broker("brief", 3_000), Broker::new("long", 2));
-    let connections = [registered(&dead, &brief).await, registered(&dead, &long).await];
-    die(&dead).await;
-    drop(connections);
+    let mut connections = [registered(&dies, &brief).await, registered(&dies, &long).await];
+    die(dies, &nodes).await;
+    for connection in &mut connections {
+        assert!(connection.is_closed().await);
+    }
     gone(&nodes, &brief).await;
     let_another_pass(&nodes, "other").await;
     assert_stays(&nodes, &long).await;
     for node in &nodes {
         assert_expired(node, &brief);
     }
-    dead.kill().await;
     for node in nodes {
         node.stop().await;
     }

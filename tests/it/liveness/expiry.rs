@@ -1,7 +1,7 @@
 //! Silence: how long is too long, and who must not be taken for silent.
 
 use super::{
-    assert_expired, assert_stays, broker, die, gone, registered, registered_everywhere, removals, routes_to,
+    assert_expired, assert_stays, broker, gone, registered, registered_everywhere, removals, routes_to,
     until, while_beating,
 };
 use crate::client::{Broker, Client, request};
@@ -174,19 +174,19 @@ async fn leaders_that_change_all_the_time_neither_keep_the_silent_nor_lose_the_l
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_stops_neither_keeps_the_silent_nor_loses_the_living() {
-    without_the_former_leader(async |former| drop(former.stop().await)).await;
+    without_the_former_leader(async |former, _| drop(former.stop().await)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_dies_neither_keeps_the_silent_nor_loses_the_living() {
-    without_the_former_leader(async |former| {
-        die(&former).await;
-        former.kill().await;
+    without_the_former_leader(async |former, others| {
+        let (_dead, leaderless) = nodes::kill_leader(former, others).await;
+        nodes::was_elected(leaderless).await;
     })
     .await;
 }
 
-async fn without_the_former_leader(end: impl AsyncFnOnce(Node)) {
+async fn without_the_former_leader(end: impl AsyncFnOnce(Node, &[Node])) {
     let mut nodes = nodes::cluster(3).await;
     let former = nodes.remove(nodes::leader(&nodes).await);
     let (silent, living) = (broker("silent", 3_000), broker("living", 3_000));
@@ -197,7 +197,7 @@ async fn without_the_former_leader(end: impl AsyncFnOnce(Node)) {
     let mut beats_over = Client::connect(nodes[1].address()).await;
     let mut beats = [(&mut beats_over, living.query_data_version().oneway())];
     let work = async {
-        end(former).await;
+        end(former, &nodes).await;
         gone_in_time(&nodes, &silent, silent_since).await;
         two_timeouts_pass(&nodes, 3_000).await;
     };

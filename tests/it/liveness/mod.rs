@@ -4,6 +4,7 @@ mod closes;
 mod expiry;
 mod notices;
 mod quorum;
+mod races;
 
 use super::client::{Broker, Client, bytes_of};
 use super::nodes::{Node, PATIENCE};
@@ -66,12 +67,6 @@ pub(crate) async fn assert_stays(nodes: &[Node], broker: &Broker) {
         let (id, stays) = (node.config.node_id, routes_to(node, broker).await);
         assert!(stays, "{} is gone from node {id}: {:?}", broker.name, removals(node, broker));
     }
-}
-
-/// From now on the others hear nothing of this node. What is left of it must be killed at the end.
-async fn die(node: &Node) {
-    node.running.liveness.stop();
-    node.running.node.shutdown().await;
 }
 
 /// Waits until no node routes to the broker.

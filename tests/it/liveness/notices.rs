@@ -1,6 +1,6 @@
 //! NOTIFY_MIN_BROKER_ID_CHANGE: sent once for a change, by the leader, to those it concerns.
 
-use super::{Broker, die, gone, until};
+use super::{Broker, gone, until};
 use crate::client::{Client, request};
 use crate::nodes::{self, Node, PATIENCE};
 use bytes::BytesMut;
@@ -211,15 +211,15 @@ async fn a_change_is_told_also_when_the_leader_has_just_gone() {
     let connection = join(&nodes[1], &lowest).await;
     switch_on(&nodes[0]).await;
     nodes::same_revision(&nodes).await;
-    die(&former).await;
+    let (_dead, leaderless) = nodes::kill_leader(former, &nodes).await;
     drop(connection);
+    nodes::was_elected(leaderless).await;
     let notice = two.next().await;
     assert_eq!(said(&notice), (code::NOTIFY_MIN_BROKER_ID_CHANGE, 2, Some(&*lowest.address)));
     nodes::same_revision(&nodes).await;
     for node in &nodes {
         assert!(handed_out(std::slice::from_ref(node)) <= 1, "more than once by one leader");
     }
-    former.kill().await;
     for node in nodes {
         node.stop().await;
     }

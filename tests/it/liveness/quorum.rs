@@ -1,7 +1,7 @@
 //! Registrations that change nothing: no entry is written, and no success is told without a leader's word.
 
 use super::{
-    assert_expired, assert_stays, broker, die, gone, registered, registered_everywhere, removals, until,
+    assert_expired, assert_stays, broker, gone, registered, registered_everywhere, removals, until,
     while_beating,
 };
 use crate::client::{Broker, Client, request};
@@ -51,8 +51,8 @@ async fn what_changes_nothing_is_told_success_also_while_the_leader_changes() {
         let _silent = connections.remove(at);
         let change = async {
             if dies {
-                die(&former).await;
-                former.kill().await;
+                let (_dead, leaderless) = nodes::kill_leader(former, &nodes).await;
+                nodes::was_elected(leaderless).await;
             } else {
                 former.stop().await;
             }
@@ -193,21 +193,22 @@ async fn who_leaves_when_the_quorum_has_just_gone_is_gone_once_it_is_back() {
     nodes::same_revision(&nodes).await;
     let mut followers = nodes;
     let leader = followers.remove(at);
-    let silent_for = |node: &Node| {
+    let (second, first) = (followers.pop().unwrap(), followers.pop().unwrap());
+    let silent_for = |id| {
         let peers = leader.running.liveness.status().peers;
-        peers.iter().find(|peer| peer.node == node.config.node_id).unwrap().since_spoke.unwrap()
+        peers.iter().find(|peer| peer.node == id).unwrap().since_spoke.unwrap()
     };
-    die(&followers[0]).await;
+    let (first_id, second_id) = (first.config.node_id, second.config.node_id);
+    let mut dead = vec![first.kill().await];
     drop(last);
-    until("almost unreachable", async || silent_for(&followers[0]) >= SECOND_DIES_AFTER).await;
-    die(&followers[1]).await;
+    until("almost unreachable", async || silent_for(first_id) >= SECOND_DIES_AFTER).await;
+    dead.push(second.kill().await);
     let failed = || leader.running.liveness.totals().counters.removals_retried;
     // On a busy machine it may have decided before or not at all.
-    let too_late = || silent_for(&followers[1]) > Duration::from_secs(6);
+    let too_late = || silent_for(second_id) > Duration::from_secs(6);
     until("the removal failed", async || failed() > 0 || too_late()).await;
     println!("removals that failed: {}", failed());
 
-    let dead = futures_util::future::join_all(followers.into_iter().map(Node::kill)).await;
     let mut nodes = futures_util::future::join_all(dead.into_iter().map(|node| node.start())).await;
     nodes.push(leader);
     for node in &nodes {

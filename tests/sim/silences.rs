@@ -19,8 +19,8 @@ use storage::route_info::BrokerKey;
 /// Nodes that can speak with each other again do so within this, and a process that begins hears of all silences.
 const SPEAKS_WITHIN: Duration = Duration::from_secs(1);
 const INHERITS_WITHIN: Duration = Duration::from_secs(3);
-/// What a node heard since its last report is not told; this long ago that was at most.
-const LAST_REPORT: Duration = Duration::from_millis(500);
+/// What a node heard and has not told: a word waits up to three seconds behind another.
+const NOT_TOLD: Duration = Duration::from_millis(3_500);
 
 #[derive(Default)]
 pub(crate) struct Silences {
@@ -166,7 +166,7 @@ impl Ears {
             None => {
                 self.away.insert(other, None);
                 for count in counts {
-                    count.away.insert(other, LAST_REPORT);
+                    count.away.insert(other, NOT_TOLD);
                 }
             }
             Some(back) if !linked => *back = None,

@@ -17,6 +17,7 @@ pub mod admin;
 pub mod cli;
 pub mod config;
 pub mod handlers;
+mod listeners;
 pub mod liveness;
 pub mod protocol;
 pub mod server;

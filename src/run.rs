@@ -2,6 +2,7 @@
 
 use crate::events::ConflictCounters;
 use crate::handlers::NodeSettings;
+pub use crate::listeners::Listeners;
 use crate::liveness::{self, Liveness, LivenessOptions};
 use crate::server::notice::{self, NoticeCounters};
 use crate::server::{Server, ServerOptions};
@@ -78,36 +79,6 @@ impl NodeConfig {
             liveness: LivenessOptions::new(node_id),
         }
     }
-}
-
-/// The ports of a node, already bound.
-#[derive(Debug)]
-pub struct Listeners {
-    /// For brokers and clients.
-    pub clients: TcpListener,
-    /// For the other nodes.
-    pub peers: TcpListener,
-    /// For operators: health, metrics, JSON API. `None`: not served.
-    pub http: Option<TcpListener>,
-}
-
-impl Listeners {
-    /// Binds the three ports.
-    ///
-    /// # Errors
-    /// One of them is taken, or not of this host; the text says which.
-    pub async fn bind(clients: SocketAddr, peers: SocketAddr, http: SocketAddr) -> Result<Self, RunError> {
-        Ok(Self {
-            clients: bind("brokers and clients", clients).await?,
-            peers: bind("the other nodes", peers).await?,
-            http: Some(bind("HTTP", http).await?),
-        })
-    }
-}
-
-async fn bind(whom: &str, address: SocketAddr) -> Result<TcpListener, RunError> {
-    let listening = TcpListener::bind(address).await;
-    listening.map_err(|error| RunError::Listen(format!("for {whom} on {address}: {error}")))
 }
 
 /// A node that runs. Cheap to clone.

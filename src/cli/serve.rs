@@ -121,7 +121,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         tracing::info!("setting {key}={value}");
     }
     let listeners =
-        Listeners::bind(config.listen, config.peer_listen, config.http_listen).await.map_err(failure)?;
+        Listeners::bind(config.listen, config.peer_listen, config.http_listen).map_err(failure)?;
     let serialization = config.server.serialization;
     let node = config.into_node(&listeners).map_err(failure)?;
     crate::run(node, listeners, super::stop_signal(), |running| {

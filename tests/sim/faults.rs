@@ -104,7 +104,7 @@ impl Faults {
         let leader = world.record.lock().hearing.leader().filter(|_| self.dice.chance(40));
         let node = leader.unwrap_or_else(|| self.dice.pick(&NODES).unwrap());
         let other = self.dice.pick(&NODES).unwrap();
-        let kind = self.dice.within(0, 20);
+        let kind = self.dice.within(0, 19);
         let takes = if self.dice.chance(80) { self.dice.ms(100, 3_000) } else { self.dice.ms(3_000, 12_000) };
         world.say(|| format!("fault {kind} of node {node}, other {other}, for {takes:?}"));
         match kind {
@@ -144,7 +144,7 @@ impl Faults {
             }),
             // Once is enough: it takes long.
             16..=17 if self.lasts_until.is_zero() => self.unplug(world, node),
-            18..=19 if self.lasts_until.is_zero() => self.pause_while_brokers_close(world, node),
+            18 if self.lasts_until.is_zero() => self.pause_while_brokers_close(world, node),
             _ => {}
         }
     }

@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use world::{Outcome, World};
 
 /// Seeds of a plain test run.
-const SEEDS: u64 = 200;
+const SEEDS: u64 = 160;
 /// Seeds that run side by side.
 const THREADS: usize = 2;
 

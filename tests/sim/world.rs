@@ -12,11 +12,14 @@ use crate::network::{Network, Weather};
 use crate::node::{GUARD_HOLD, NODES, Setup, SimNode};
 use crate::record::Record;
 use raft::NodeId;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Between two looks at what must hold at any time.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// A node that is linked again tells what it hears after so long.
+const TELLS_WITHIN: Duration = Duration::from_secs(2);
 /// A leader can decide so long after it was elected.
 const LEADS_WITHIN: Duration = Duration::from_secs(1);
 /// Timeouts of brokers, and of some, which are longer than a user time-out.
@@ -63,6 +66,8 @@ pub(crate) struct World {
     many_snapshots: bool,
     slow_disks_until: Moment,
     looked: Moment,
+    /// Since when nodes have been hearing and telling.
+    tells_since: BTreeMap<NodeId, Moment>,
 }
 
 /// What a run came to.
@@ -103,10 +108,10 @@ impl World {
         let nodes = NODES.map(|id| SimNode::new(id, setup, &network, &record)).into();
         let count = dice.pick(&[4, 4, 5, 6, 7, 9]).unwrap();
         let pair = dice.chance(40).then(|| dice.within(0, count));
-        let hangs = dice.chance(12);
+        let (hangs, long_ones) = (dice.chance(8), dice.chance(15));
         let mut broker = |number| {
-            let percent = if number == VANISHES { 50 } else { 20 };
-            let long = if dice.chance(percent) { LONG_TIMEOUT_MS } else { TIMEOUT_MS };
+            let percent = if number == VANISHES { 60 } else { 25 };
+            let long = if long_ones && dice.chance(percent) { LONG_TIMEOUT_MS } else { TIMEOUT_MS };
             let (from, to) = if hangs && number == HANGS { HANGS_FOR_MS } else { long };
             Broker::new(seed, number, dice.ms(from, to), pair == Some(number))
         };
@@ -140,6 +145,7 @@ impl World {
             many_snapshots: setup.snapshot_entries == FEW_ENTRIES,
             slow_disks_until: now,
             looked,
+            tells_since: BTreeMap::new(),
         }
     }
 
@@ -185,12 +191,19 @@ impl World {
 
     fn look(&mut self) {
         let sights = NODES.map(|node| (node, self.sight(node)));
+        let tells = NODES.map(|node| (node, self.hears_and_tells(node)));
+        for (node, _) in tells.iter().filter(|(_, tells)| !tells) {
+            self.tells_since.remove(node);
+        }
+        for (node, _) in tells.iter().filter(|(_, tells)| *tells) {
+            self.tells_since.entry(*node).or_insert(self.now);
+        }
+        let tells = |node| self.tells_since.get(&node).is_some_and(|since| self.now >= *since + TELLS_WITHIN);
         let mut seen = self.record.lock();
         for (node, sight) in sights {
             seen.hearing.look(self.now, LOOK_EVERY, node, sight);
         }
-        seen.living
-            .look(self.now, |node, place| self.network.linked(node, place) && self.hears_and_tells(node));
+        seen.living.look(self.now, |node, place| self.network.linked(node, place) && tells(node));
         let leader = seen.hearing.leads(self.now, LEADS_WITHIN).filter(|(leader, _)| self.runs(*leader));
         seen.count_silences(self.now, LOOK_EVERY, &self.network, leader);
         let verdict = seen.notices.look(self.now, self.patience);

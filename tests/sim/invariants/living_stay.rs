@@ -1,11 +1,12 @@
 //! No living broker is removed, unless it could not be heard.
 //!
-//! A broker is *covered* while a node runs to which it has a connection that works, over which it was answered, whatever it
-//! said, and which is linked with all other nodes that run, one at least. It has registered somewhere. One that was covered throughout must not go. One that
-//! was not may have ended its connections as far as the others can tell, and expires when it was uncovered for its
-//! whole timeout, of which only that counts in which the one who decided it ran, for who stands still hears nobody, and
-//! which comes after its last registration that was answered with success: whoever answers that has heard it. Nor does
-//! that count before it was without a majority for a while, which is stricter than the ledger: that leaves out this time only.
+//! A broker is *covered* while a node runs to which it has a connection that works, over which it was answered,
+//! whatever it said, and which has been linked for a while with all other nodes that run, one at least. It has
+//! registered somewhere. One that was covered throughout must not go. One that was not may have ended its connections
+//! as far as the others can tell, and expires when it was uncovered for its whole timeout, of which only that counts in
+//! which the one who decided it ran, for who stands still hears nobody, and which comes after its last registration
+//! that was answered with success: whoever answers that has heard it. Nor does that count before it was without a
+//! majority for a while, which is stricter than the ledger: that leaves out this time only.
 //!
 //! It goes for a connection that ended only if a node did find one ended then, by the broker or since the path was cut
 //! for too long: what a node ends itself, or what ends with a node, takes nobody with it. Nor does an end that follows from what

@@ -50,7 +50,7 @@ impl World {
             self.record.lock().dead.patience += HAND_OVER_MARGIN;
             self.next_change = Some(self.now);
         }
-        if self.dice.chance(50) {
+        if self.dice.chance(15) {
             self.ends_count_again()?;
         }
         self.record.lock().notices.calm(Some(self.now));

@@ -185,7 +185,7 @@ impl Faults {
 
     /// It stands still, and brokers that reach no other node close and come again meanwhile.
     fn pause_while_brokers_close(&mut self, world: &mut World, node: NodeId) {
-        let takes = self.dice.ms(1_200, 8_000);
+        let takes = self.dice.ms(2_500, 9_000);
         let after = self.brokers_settle_at(world, node);
         for broker in 0..world.brokers.len() {
             let (when, overlaps) = (after + self.dice.ms(0, 1_000), self.dice.chance(30));

@@ -9,11 +9,11 @@ use std::time::Duration;
 const MAJORITY_LOST_AFTER: Duration = Duration::from_secs(2);
 
 /// A node that stood still for so long does not take an old end for a word of the broker.
-const LONG_PAUSE: Duration = Duration::from_millis(1_200);
+const LONG_PAUSE: Duration = Duration::from_millis(3_200);
 
 /// Without a majority for so long, it may have lost it; not running for so long, it may take that for a long pause.
 const MAYBE_LOST_AFTER: Duration = Duration::from_millis(500);
-const MAYBE_LONG_PAUSE: Duration = Duration::from_millis(900);
+const MAYBE_LONG_PAUSE: Duration = Duration::from_millis(2_900);
 
 /// For so long after such a time a node may not take an end for a word of the broker: old words may come before it.
 const DOUBTED_AFTER_CUT: Duration = Duration::from_millis(11_500);

@@ -191,6 +191,12 @@ impl Hearing {
         (*end + STILL >= now).then_some(*begin)
     }
 
+    /// Whether it was so at that moment, seen from a later look.
+    pub(crate) fn is_alone_at(&self, at: Moment, node: NodeId) -> bool {
+        let alone = self.processes.get(&node).and_then(|all| all.last()?.alone.last());
+        alone.is_some_and(|(begin, end)| *begin <= at && *end >= at)
+    }
+
     /// The leader that can decide, the nodes that see what it sees, and since when it knows of every broker what can be
     /// known. `None`: nobody can decide, or the one who leads has only just begun.
     pub(crate) fn decider(&self, now: Moment, settles_in: Duration, nodes: usize) -> Option<Decider> {

@@ -49,6 +49,7 @@ pub(crate) struct SimNode {
     process: Option<Process>,
     processes: u64,
     pub(crate) paused_until: Moment,
+    stopping: bool,
 }
 
 /// A running process.
@@ -80,6 +81,7 @@ impl SimNode {
             process: None,
             processes: 0,
             paused_until: Moment::ZERO,
+            stopping: false,
         }
     }
 
@@ -89,6 +91,11 @@ impl SimNode {
 
     pub(crate) fn runs(&self, now: Moment) -> bool {
         self.is_up() && self.paused_until <= now
+    }
+
+    /// It was asked to stop: from some moment on it applies nothing more.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_up() && self.stopping
     }
 
     /// Its consensus, once it is open.
@@ -115,7 +122,8 @@ impl SimNode {
     }
 
     /// It is asked to stop, in the order in which the program does it. What is left after a while must be killed.
-    pub(crate) fn stops(&self) {
+    pub(crate) fn stops(&mut self) {
+        self.stopping = true;
         let (Some(process), Some(running)) = (&self.process, self.running()) else { return };
         process.host.spawn(async move {
             running.service.stop();
@@ -145,7 +153,7 @@ impl SimNode {
             dice,
         };
         host.spawn(starting.run(Arc::clone(&opened)));
-        self.paused_until = now;
+        (self.paused_until, self.stopping) = (now, false);
         self.record.process_born(now, self.id);
         self.process = Some(Process { host, node: opened });
     }

@@ -55,6 +55,8 @@ pub(crate) struct Seen {
     pub(crate) applied: u64,
     /// Everything that was applied, with node and time, as one number.
     pub(crate) trace: u64,
+    /// Look-ups that must not have been answered if the node was cut off, when, and what to say then.
+    suspects: Vec<(Moment, NodeId, String)>,
     violation: Option<String>,
     /// Print what happens.
     pub(crate) verbose: bool,
@@ -231,8 +233,20 @@ impl Seen {
     /// A look-up was answered.
     pub(crate) fn looked_up(&mut self, now: Moment, ask: &Ask, code: i32, body: &[u8]) {
         let (alone, here) = (self.hearing.alone_since(now, ask.node), self.has(ask.node, &ask.master));
-        let verdict = self.routes.answered(now, ask, (code, body), alone, here);
+        if let Some(text) = self.routes.too_old(now, ask, code, alone) {
+            self.suspects.push((now, ask.node, text));
+        }
+        let verdict = self.routes.answered(now, ask, (code, body), here);
         self.violated(verdict);
+    }
+
+    /// Nodes that seemed to be cut off when they answered, and were, as the look after it shows.
+    pub(crate) fn look_at_suspects(&mut self) {
+        for (at, node, text) in std::mem::take(&mut self.suspects) {
+            if self.hearing.is_alone_at(at, node) {
+                self.violated(Err(text));
+            }
+        }
     }
 
     pub(crate) fn has(&self, node: NodeId, key: &BrokerKey) -> bool {

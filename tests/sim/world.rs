@@ -208,7 +208,9 @@ impl World {
         seen.count_silences(self.now, LOOK_EVERY, &self.network, leader);
         let verdict = seen.notices.look(self.now, self.patience);
         seen.violated(verdict);
-        if let Some(decider) = seen.hearing.decider(self.now, LEADS_WITHIN, NODES.len()) {
+        seen.look_at_suspects();
+        if let Some(mut decider) = seen.hearing.decider(self.now, LEADS_WITHIN, NODES.len()) {
+            decider.nodes.retain(|node| !self.is_stopping(*node));
             seen.look_for_dead(self.now, &decider);
         }
     }
@@ -240,6 +242,10 @@ impl World {
 
     pub(crate) fn runs(&self, node: NodeId) -> bool {
         self.nodes.iter().zip(NODES).any(|(sim, id)| id == node && sim.runs(self.now))
+    }
+
+    fn is_stopping(&self, node: NodeId) -> bool {
+        self.nodes.iter().zip(NODES).any(|(sim, id)| id == node && sim.is_stopping())
     }
 
     /// Runs, one other node at least does too, and it is linked with each other that is up.

@@ -119,30 +119,34 @@ impl Routes {
         had && *known <= ask.at || caught_up || ask.linearizable && *known <= ask.at
     }
 
-    /// `alone`: since when the node has been running cut off, if it is. `here`: its table has the master.
+    /// What is wrong with an answer of a node that has been running cut off since `alone`.
+    pub(crate) fn too_old(&self, now: Moment, ask: &Ask, code: i32, alone: Option<Moment>) -> Option<String> {
+        let alone = alone.filter(|_| code == 0 || code == TOPIC_NOT_EXIST)?;
+        if self.may_be_old(now, ask.node) {
+            return None;
+        }
+        let told =
+            format!("node {}, asked at {:?} for {}, answers {code} though", ask.node, ask.at, ask.topic());
+        if self.readiness.staleness_max.is_some_and(|max| ask.at > alone + max + HEARS_STILL) {
+            return Some(format!("{told} cut off since {alone:?}"));
+        }
+        // It has not heard of anybody since it began.
+        let knows_nobody = self.born.get(&ask.node).is_some_and(|born| alone <= *born + BEGINS_WITHIN);
+        knows_nobody.then(|| format!("{told} it has been alone since it began"))
+    }
+
+    /// `here`: the node's table has the master.
     pub(crate) fn answered(
         &mut self,
         now: Moment,
         ask: &Ask,
         (code, body): (i32, &[u8]),
-        alone: Option<Moment>,
         here: bool,
     ) -> Result<(), String> {
         let (node, topic) = (ask.node, ask.topic());
         let tells = |what: &str| Err(format!("node {node}, asked at {:?} for {topic}, {what}", ask.at));
         if code != 0 && code != TOPIC_NOT_EXIST {
             return Ok(());
-        }
-        if let (Some(max), Some(alone)) = (self.readiness.staleness_max, alone)
-            && ask.at > alone + max + HEARS_STILL
-            && !self.may_be_old(now, node)
-        {
-            return tells(&format!("answers {code} though cut off since {alone:?}"));
-        }
-        // It has not heard of anybody since it began.
-        let knows_nobody = |born: &Moment| alone.is_some_and(|alone| alone <= *born + BEGINS_WITHIN);
-        if self.born.get(&node).is_some_and(knows_nobody) && !self.may_be_old(now, node) {
-            return tells(&format!("answers {code} though it has been alone since it began"));
         }
         let must = self.must_know(now, ask);
         self.judged += u64::from(must);

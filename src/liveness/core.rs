@@ -230,9 +230,7 @@ impl Core {
         self.views.sweep(now, &mut effects);
         self.take(now, effects);
         self.look_for_quorum(now);
-        for (broker, at) in self.sessions.words_due(now) {
-            self.tell(&broker, at);
-        }
+        self.tell_words_due(now);
         for broker in self.confirmations.brokers() {
             if let Some(leader) = leader {
                 let word = self.leader_word(leader, &broker);

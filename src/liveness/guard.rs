@@ -40,6 +40,8 @@ pub(super) struct Guard {
     /// When removals were applied, and how many brokers there were just before, of those that count.
     applied: VecDeque<(Running, usize)>,
     since: Option<Running>,
+    /// That brokers are held for their silence was logged, once for each time that it begins.
+    said: bool,
     /// When it ended last.
     ended: Option<Running>,
 }
@@ -53,6 +55,7 @@ impl Guard {
             hold: options.guard_hold,
             applied: VecDeque::new(),
             since: None,
+            said: false,
             ended: None,
         }
     }
@@ -76,7 +79,7 @@ impl Guard {
         }
         let (mut go, rest): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|c| now >= c.due + self.hold);
         let (mut rest, mut held): (Vec<_>, Vec<_>) = rest.into_iter().partition(|c| self.counts(c.spoke));
-        if !held.is_empty() {
+        if !held.is_empty() && !std::mem::replace(&mut self.said, true) {
             tracing::warn!(
                 held = held.len(),
                 brokers = population,
@@ -107,7 +110,7 @@ impl Guard {
 
     /// Protection begins, or begins anew: who is heard from now on counts, and nobody else.
     fn begin(&mut self, now: Running) {
-        self.since = Some(now);
+        (self.since, self.said) = (Some(now), false);
         self.applied.clear();
     }
 

@@ -24,7 +24,7 @@ impl Core {
         self.counters.heard += 1;
         let timeout = self.ledger.heard(broker, now);
         let change = self.sessions.heard(now, session, broker, what, incarnation);
-        if what == Heard::Register || self.sessions.is_told(now, broker, timeout) {
+        if self.sessions.is_told(now, broker, timeout, what) {
             self.tell(broker, now);
         }
         if let Some(change) = change {
@@ -33,9 +33,16 @@ impl Core {
     }
 
     /// The next reports tell when a broker was heard here.
-    pub(super) fn tell(&mut self, broker: &BrokerKey, at: Running) {
+    fn tell(&mut self, broker: &BrokerKey, at: Running) {
         for stream in self.streams.values_mut() {
             stream.push_heard(broker, at, false);
+        }
+    }
+
+    /// So they do of words that have waited.
+    pub(super) fn tell_words_due(&mut self, now: Running) {
+        for (broker, at) in self.sessions.words_due(now) {
+            self.tell(&broker, at);
         }
     }
 
@@ -43,6 +50,8 @@ impl Core {
     pub(super) fn closed(&mut self, now: Instant, session: SessionId, by: ClosedBy) {
         let now = self.clock.advance(now);
         let changes = self.sessions.closed(now, session, by, self.steady_from());
+        // With the report that tells of the end: this node may stop before the next.
+        self.tell_words_due(now);
         self.own_changes(now, changes);
     }
 

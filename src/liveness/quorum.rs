@@ -30,7 +30,8 @@ impl Core {
     }
 
     pub(super) fn look_for_quorum(&mut self, now: Running) {
-        let had = std::mem::replace(&mut self.quorum, self.views.has_quorum());
+        let has = if self.learner { self.is_answered(now) } else { self.views.has_quorum() };
+        let had = std::mem::replace(&mut self.quorum, has);
         match (had, self.quorum) {
             (true, false) => self.without_quorum = now.saturating_sub(REACHABLE_FOR),
             // What the others heard meanwhile is not all known, and nobody could be told gone by what was not heard.
@@ -46,6 +47,12 @@ impl Core {
         if self.quorum && self.complete {
             self.inherit(now);
         }
+    }
+
+    /// Whether a majority of the voters answers a learner's reports; they send it none.
+    fn is_answered(&self, now: Running) -> bool {
+        let answer = |stream: &Stream| stream.last_answer().is_some_and(|at| now <= at + REACHABLE_FOR);
+        self.streams.values().filter(|stream| answer(stream)).count() * 2 > self.streams.len()
     }
 
     /// What was told of silences may lack what happened since.

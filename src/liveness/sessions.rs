@@ -192,14 +192,20 @@ impl Sessions {
 
     /// Whether the next report tells of a broker that was just heard. If not, the word waits until [`Self::words_due`].
     /// What the leader does not know, or this node's table, is told each time: the leader's word is wanted.
-    pub(super) fn is_told(&mut self, now: Running, broker: &BrokerKey, timeout: Option<Duration>) -> bool {
+    pub(super) fn is_told(
+        &mut self,
+        now: Running,
+        broker: &BrokerKey,
+        timeout: Option<Duration>,
+        what: Heard,
+    ) -> bool {
         let (Some(here), Some(timeout)) = (self.brokers.get_mut(broker), timeout) else { return true };
         let known = here.word.is_none_or(|word| matches!(word.word, Word::Known(_)));
-        if known && here.pace.must_wait(now) {
-            self.waiting.push(broker, &mut here.pace);
+        if known && what == Heard::Heartbeat && here.pace.must_wait(now, timeout) {
+            self.waiting.push(broker, &mut here.pace, timeout);
             return false;
         }
-        here.pace.told(now, timeout);
+        here.pace.told(now);
         true
     }
 
@@ -209,7 +215,7 @@ impl Sessions {
         for broker in self.waiting.due(now) {
             // A broker that came again since then has told that already.
             if let Some(here) = self.brokers.get_mut(&broker)
-                && here.pace.tell(now)
+                && here.pace.tell(here.heard)
             {
                 words.push((broker, here.heard));
             }

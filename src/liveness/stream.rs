@@ -31,6 +31,7 @@ pub(super) struct Stream {
     not_before: Running,
     last_sent: Option<Running>,
     on_the_way: Option<OnTheWay>,
+    answered: Option<Running>,
 }
 
 /// A report that waits for its answer.
@@ -56,6 +57,7 @@ impl Stream {
             not_before: Running::ZERO,
             last_sent: None,
             on_the_way: None,
+            answered: None,
         }
     }
 
@@ -140,6 +142,7 @@ impl Stream {
     /// was refused by the next one after a pause.
     pub(super) fn answered(&mut self, now: Running, accepted: bool) -> Option<OnTheWay> {
         let sent = self.on_the_way.take()?;
+        self.answered = Some(now);
         if !accepted {
             self.heard_again(&sent);
             self.begin_again();
@@ -148,6 +151,11 @@ impl Stream {
             }
         }
         Some(sent)
+    }
+
+    /// When the receiver answered last.
+    pub(super) fn last_answer(&self) -> Option<Running> {
+        self.answered
     }
 
     /// No answer came: whether the report arrived is not known, so a full one follows.

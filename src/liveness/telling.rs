@@ -19,22 +19,25 @@ pub(super) const UNTOLD_MAX: Duration = Duration::from_millis(3_000);
 /// How a broker's words go out from the node that hears them.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    /// From then on a word goes at once.
-    again: Running,
-    every: Duration,
+    /// When the newest word that was told was heard.
+    told: Running,
     waits: bool,
 }
 
+/// How long a word of a broker with this timeout waits behind another.
+fn every(timeout: Duration) -> Duration {
+    (timeout / 4).min(WAITS_MAX)
+}
+
 impl Pace {
-    /// A word of a broker with this timeout, which goes with the next report. Others within the quarter of it wait.
-    pub(super) fn told(&mut self, now: Running, timeout: Duration) {
-        self.every = (timeout / 4).min(WAITS_MAX);
-        self.again = now + self.every;
+    /// A word goes with the next report.
+    pub(super) fn told(&mut self, heard: Running) {
+        self.told = self.told.max(heard);
     }
 
     /// Whether a word must wait.
-    pub(super) fn must_wait(&self, now: Running) -> bool {
-        now < self.again
+    pub(super) fn must_wait(&self, now: Running, timeout: Duration) -> bool {
+        now < self.told + every(timeout)
     }
 
     /// Whether a word waits.
@@ -42,10 +45,13 @@ impl Pace {
         self.waits
     }
 
-    /// The waiting word is told. Gives whether there was one.
-    pub(super) fn tell(&mut self, now: Running) -> bool {
-        self.again = now + self.every;
-        std::mem::take(&mut self.waits)
+    /// The word that waits is told now. Gives whether there is one.
+    pub(super) fn tell(&mut self, heard: Running) -> bool {
+        let waited = std::mem::take(&mut self.waits);
+        if waited {
+            self.told(heard);
+        }
+        waited
     }
 }
 
@@ -55,9 +61,9 @@ pub(super) struct Waiting(BTreeMap<Running, Vec<BrokerKey>>);
 
 impl Waiting {
     /// A word waits, if none does already.
-    pub(super) fn push(&mut self, broker: &BrokerKey, pace: &mut Pace) {
+    pub(super) fn push(&mut self, broker: &BrokerKey, pace: &mut Pace, timeout: Duration) {
         if !std::mem::replace(&mut pace.waits, true) {
-            let slots = pace.again.as_millis().div_ceil(SLOT.as_millis());
+            let slots = (pace.told + every(timeout)).as_millis().div_ceil(SLOT.as_millis());
             let due = SLOT * u32::try_from(slots).unwrap_or(u32::MAX);
             self.0.entry(due).or_default().push(broker.clone());
         }
@@ -81,28 +87,50 @@ mod tests {
 
     #[test]
     fn a_word_goes_at_once_and_those_behind_it_together() {
+        const TIMEOUT: Duration = Duration::from_secs(120);
         let (mut pace, mut waiting) = (Pace::default(), Waiting::default());
-        assert!(!pace.must_wait(ms(1_000)));
-        pace.told(ms(1_000), Duration::from_secs(120));
-        assert!(pace.must_wait(ms(3_499)) && !pace.must_wait(ms(3_500)));
-        waiting.push(&key(1), &mut pace);
-        waiting.push(&key(1), &mut pace);
+        pace.told(ms(1_000));
+        assert!(pace.must_wait(ms(3_499), TIMEOUT) && !pace.must_wait(ms(3_500), TIMEOUT));
+        assert!(!pace.must_wait(ms(2_000), ms(3_000)), "its timeout has become shorter");
+        waiting.push(&key(1), &mut pace, TIMEOUT);
+        waiting.push(&key(1), &mut pace, TIMEOUT);
         assert!(waiting.due(ms(3_599)).is_empty());
         assert_eq!(waiting.due(ms(3_600)), [key(1)], "once");
-        assert!(pace.tell(ms(3_600)) && !pace.waits() && pace.must_wait(ms(6_099)));
-        assert!(!pace.tell(ms(7_000)), "nothing waited");
+        assert!(pace.tell(ms(3_000)) && !pace.waits() && pace.must_wait(ms(5_499), TIMEOUT));
+        assert!(!pace.tell(ms(7_000)) && !pace.must_wait(ms(5_500), TIMEOUT), "nothing waited");
     }
 
-    /// What began the timeout was told when it was heard or this much later; what waits behind it must be known in time.
+    /// Whenever words come, the newest that is told is never older than the timeout while there is one that is not.
     #[test]
     fn a_word_that_waits_is_known_within_the_timeout() {
-        for timeout in [1_000, 4_000, 10_000, 120_000].map(ms) {
-            let (mut pace, mut waiting) = (Pace::default(), Waiting::default());
-            pace.told(ms(7), timeout);
-            waiting.push(&key(1), &mut pace);
-            let due = (0..).map(|n| ms(50 * n)).find(|now| !waiting.due(*now).is_empty()).unwrap();
-            assert!(due + ms(200) < ms(7) + timeout * 3 / 4, "{timeout:?}: {due:?}");
-            assert!(due < ms(7) + UNTOLD_MAX, "{timeout:?}: {due:?}");
+        for timeout in [1_000, 2_000, 4_000, 10_000, 120_000].map(ms) {
+            for gap in (50..timeout.as_millis().min(15_000) as u64 * 9 / 10).step_by(50) {
+                let (mut pace, mut waiting, mut heard, mut known) =
+                    (Pace::default(), Waiting::default(), ms(60_000), ms(60_000));
+                pace.told(heard);
+                for now in (60_050..90_000).step_by(50).map(ms) {
+                    if now >= heard + ms(gap) {
+                        heard = now;
+                        if pace.must_wait(now, timeout) {
+                            waiting.push(&key(1), &mut pace, timeout);
+                        } else {
+                            pace.told(now);
+                            known = now;
+                        }
+                    }
+                    if !waiting.due(now).is_empty() && pace.tell(heard) {
+                        known = heard;
+                    }
+                    assert!(
+                        heard == known || now + ms(400) < known + timeout,
+                        "{timeout:?}, {gap} ms: {known:?}, {now:?}"
+                    );
+                    assert!(
+                        heard == known || now < known + UNTOLD_MAX,
+                        "{timeout:?}, {gap} ms: {known:?}, {now:?}"
+                    );
+                }
+            }
         }
     }
 }

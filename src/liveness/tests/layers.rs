@@ -2,7 +2,7 @@
 //! is alone.
 
 use super::super::core::{Core, Leader};
-use super::super::report::{Answer, Content, Full, Report, Silences, Word, Words};
+use super::super::report::{Answer, Cause, Change, Content, Full, Report, Silences, Word, Words};
 use super::super::{ClosedBy, Heard, Known, LivenessOptions, SessionId};
 use super::rules::{registered, world};
 use super::world::{NODES, ms};
@@ -271,4 +271,45 @@ fn a_late_report_of_a_former_process_does_not_lock_its_successor_out() {
     assert!(full(start, 21) && full(start, 20), "which one is older does not show");
     let taken = (1..200).map(|n| start + n * ms(100)).find(|now| full(*now, 21)).unwrap();
     assert_eq!(taken - start, ms(10_000));
+}
+
+/// Voters send it nothing, so that it hears a majority shows in their answers.
+#[test]
+fn a_learner_that_was_cut_off_takes_no_broker_with_it() {
+    let start = Instant::now();
+    let mut core = core(start);
+    core.members(start, &[(1, false), (2, true), (3, true)]);
+    let mut now = start;
+    let mut run = |core: &mut Core, tenths: u32, answered: bool| {
+        for _ in 0..tenths {
+            now += ms(100);
+            for node in [2, 3] {
+                if core.poll(now, node).is_some() && answered {
+                    core.answered(now, node, Answer { accepted: true, leader: None, silences: None });
+                } else {
+                    core.failed(now, node);
+                }
+            }
+            core.tick(now, None);
+        }
+        now
+    };
+    let ended_by_peer = |core: &mut Core, now, session| {
+        let changes = core.sessions.closed(
+            core.clock.advance(now),
+            SessionId(session),
+            ClosedBy::Peer,
+            core.steady_from(),
+        );
+        matches!(changes[..], [Change { cause: Cause::EndedByPeer(_), .. }])
+    };
+    let now = run(&mut core, 20, true);
+    for session in 1..=3 {
+        core.heard(now, SessionId(session), &key(), Heard::Register, Some(AT));
+    }
+    assert!(ended_by_peer(&mut core, now, 1));
+    let now = run(&mut core, 50, false);
+    assert!(!ended_by_peer(&mut core, now, 2), "cut off");
+    let now = run(&mut core, 50, true);
+    assert!(!ended_by_peer(&mut core, now, 3), "back, and not heard since");
 }

@@ -61,7 +61,7 @@ async fn removed_nodes_that_still_run_hold_up_no_leave() {
 /// A broker closes its connections to all nodes, several times.
 async fn leaves_at_once(nodes: &[Node]) {
     const ROUNDS: usize = 5;
-    /// More often than not, since others use this machine too. A leader that waits for somebody in vain waits a second.
+    /// More often than not, since a machine may be busy. A leader that waits for somebody in vain waits a second.
     const AT_ONCE: Duration = Duration::from_millis(500);
     let broker = Broker::new("b", 2);
     let mut took = Vec::new();

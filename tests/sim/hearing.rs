@@ -157,9 +157,12 @@ impl Hearing {
         self.leader.map(|(_, node, _)| node)
     }
 
-    /// How long a process of a node at most could count a silence between two moments.
+    /// How long a node at most could count a silence between two moments. A process that began in between may have been told
+    /// by the others.
     pub(crate) fn heard(&self, node: NodeId, from: Moment, to: Moment) -> Duration {
-        let processes = self.processes.get(&node).into_iter().flatten();
+        let told = self.processes.get(&node).and_then(|all| all.last()).is_some_and(|last| last.born > from);
+        let whose = self.processes.iter().filter(|(other, _)| told || **other == node);
+        let processes = whose.flat_map(|(_, processes)| processes);
         processes.map(|process| process.heard(from, to)).max().unwrap_or_default()
     }
 

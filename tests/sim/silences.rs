@@ -145,7 +145,10 @@ impl Silences {
             let Some(count) = self.of.get(key).and_then(|silence| silence.counts.get(&leader)) else {
                 return false;
             };
-            let away = |other: &NodeId| count.away.get(other).copied().unwrap_or_default().min(now - elected);
+            let away = |other: &NodeId| {
+                let away = count.away.get(other).copied().unwrap_or_default();
+                away.saturating_sub(NOT_TOLD).min(now - elected)
+            };
             count.all >= *timeout && ears.away.keys().all(|other| away(other) >= *timeout)
         });
         over.map(|(key, _)| key.clone()).collect()

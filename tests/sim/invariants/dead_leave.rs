@@ -23,7 +23,7 @@ const ENDED_WITHIN: Duration = Duration::from_millis(1_000);
 /// A machine that vanished: the nodes' user time-out.
 const FOUND_OUT_AFTER: Duration = Duration::from_secs(10);
 /// Deciding, proposing and applying, with some late packets.
-const MARGIN: Duration = Duration::from_millis(3_000);
+const MARGIN: Duration = Duration::from_millis(2_500);
 /// After faults the nodes find each other again and elect within this.
 pub(crate) const SETTLED_AFTER: Duration = Duration::from_secs(4);
 

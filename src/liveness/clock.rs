@@ -6,6 +6,11 @@ use tokio::time::Instant;
 /// Time since the ledger began, without the time during which this process did not run.
 pub(super) type Running = Duration;
 
+/// Whole milliseconds, as they go over the wire.
+pub(super) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// What a new clock shows: moments from before the process began have a place, too.
 const BEGUN: Running = Duration::from_secs(24 * 3600);
 

@@ -287,10 +287,10 @@ impl Core {
                 }
                 Effect::Untold(broker, since) => {
                     // Words wait only behind one that was told.
-                    let waited = |heard: Running| heard + UNTOLD_MAX >= since;
-                    let waited = self.ledger.last_heard(&broker).is_some_and(waited);
-                    let before = if waited { UNTOLD_MAX } else { Duration::ZERO };
-                    self.ledger.excuse(&broker, since.saturating_sub(before), now);
+                    let heard = self.ledger.last_heard(&broker);
+                    let may_wait = heard.is_some_and(|heard| heard + UNTOLD_MAX >= since);
+                    let since = if may_wait { since.saturating_sub(UNTOLD_MAX) } else { since };
+                    self.ledger.excuse(&broker, since, now);
                     self.ask_silences_again();
                 }
                 Effect::Ended(broker, end) => {

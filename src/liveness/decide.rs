@@ -1,6 +1,6 @@
 //! What the leader decides: which brokers are gone.
 
-use super::clock::Running;
+use super::clock::{Running, millis};
 use super::core::{Core, Leader};
 use super::guard::Candidate;
 use super::marks::{Mark, Round};
@@ -182,7 +182,7 @@ impl Core {
 
     fn removal(&self, now: Running, gone: &Candidate) -> Option<Removal> {
         let entry = self.ledger.get(&gone.key)?;
-        let silence_ms = u64::try_from(now.saturating_sub(gone.heard).as_millis()).unwrap_or(u64::MAX);
+        let silence_ms = millis(now.saturating_sub(gone.heard));
         let cause = if gone.due <= now { Cause::Expired { silence_ms } } else { Cause::Disconnected };
         Some(Removal {
             cluster: gone.key.cluster.clone(),

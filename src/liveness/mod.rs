@@ -198,8 +198,7 @@ impl Liveness {
     /// without a vote, which is not told of heartbeats.
     #[must_use]
     pub fn silence_ms(&self, broker: &BrokerKey) -> Option<u64> {
-        let silence = self.shell.with(|core, now| core.silence(now, broker))?;
-        Some(u64::try_from(silence.as_millis()).unwrap_or(u64::MAX))
+        self.shell.with(|core, now| core.silence(now, broker)).map(clock::millis)
     }
 
     /// Brokers, streams, guard and counters.

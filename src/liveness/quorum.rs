@@ -1,6 +1,6 @@
 //! A majority that is heard, or not; and silences that nodes tell each other.
 
-use super::clock::Running;
+use super::clock::{Running, millis};
 use super::core::Core;
 use super::report::Silences;
 use super::sessions::NAMES_BYTES_MAX;
@@ -25,8 +25,7 @@ impl Core {
         if !self.quorum && self.without_quorum > Running::ZERO {
             return Running::MAX;
         }
-        let late = |since: Running, by: Duration| if since > Running::ZERO { since + by } else { since };
-        late(self.quorum_again, LATE_AFTER_CUT).max(late(self.clock.resumed(), LATE_AFTER_PAUSE))
+        (self.quorum_again + LATE_AFTER_CUT).max(self.clock.resumed() + LATE_AFTER_PAUSE)
     }
 
     pub(super) fn look_for_quorum(&mut self, now: Running) {
@@ -51,8 +50,8 @@ impl Core {
 
     /// Whether a majority of the voters answers a learner's reports; they send it none.
     fn is_answered(&self, now: Running) -> bool {
-        let answer = |stream: &Stream| stream.last_answer().is_some_and(|at| now <= at + REACHABLE_FOR);
-        self.streams.values().filter(|stream| answer(stream)).count() * 2 > self.streams.len()
+        let answers = |stream: &&Stream| now <= stream.last_answer() + REACHABLE_FOR;
+        self.streams.values().filter(answers).count() * 2 > self.streams.len()
     }
 
     /// What was told of silences may lack what happened since.
@@ -80,8 +79,7 @@ impl Core {
     /// is taken over.
     pub(super) fn tell_silences(&self, now: Running) -> Silences {
         let silence = |key: &BrokerKey| now.saturating_sub(self.ledger.last_heard(key).unwrap_or(now));
-        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let mut brokers: Vec<_> = self.ledger.keys().map(|key| (key.clone(), ms(silence(key)))).collect();
+        let mut brokers: Vec<_> = self.ledger.keys().map(|key| (key.clone(), millis(silence(key)))).collect();
         brokers.sort_unstable();
         let mut told = 0;
         brokers.retain(|(key, _)| {

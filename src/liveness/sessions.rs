@@ -1,7 +1,7 @@
 //! The sessions of this node: which brokers speak over which of its connections.
 
 use super::by_broker::{BrokerMap, Keyed};
-use super::clock::Running;
+use super::clock::{Running, millis};
 use super::report::{Cause, Change, End, Full, Word};
 use super::telling::{Pace, Waiting};
 use super::{ClosedBy, Heard, SessionId, Strength};
@@ -244,8 +244,7 @@ impl Sessions {
         // Sorted, since a hash map's order follows from more than what is in it.
         let brokers: BTreeMap<_, _> = self.brokers.iter().collect();
         let sessions = brokers.into_iter().filter_map(|(broker, here)| {
-            let age = now.saturating_sub(here.heard).as_millis();
-            Some((broker.clone(), here.strength()?, u64::try_from(age).unwrap_or(u64::MAX)))
+            Some((broker.clone(), here.strength()?, millis(now.saturating_sub(here.heard))))
         });
         let ended = self.ended.iter().map(|(broker, (end, _))| (broker.clone(), *end));
         Full { sessions: sessions.collect(), ended: ended.collect(), asks_silences: false }

@@ -1,7 +1,7 @@
 //! The ordered stream of reports to one other node.
 
 use super::by_broker::{BrokerMap, Keyed};
-use super::clock::Running;
+use super::clock::{Running, millis};
 use super::report::{Ask, Cause, Change, Content, Full, Report};
 use std::time::Duration;
 use storage::route_info::BrokerKey;
@@ -31,7 +31,7 @@ pub(super) struct Stream {
     not_before: Running,
     last_sent: Option<Running>,
     on_the_way: Option<OnTheWay>,
-    answered: Option<Running>,
+    last_answer: Running,
 }
 
 /// A report that waits for its answer.
@@ -57,7 +57,7 @@ impl Stream {
             not_before: Running::ZERO,
             last_sent: None,
             on_the_way: None,
-            answered: None,
+            last_answer: Running::ZERO,
         }
     }
 
@@ -127,8 +127,8 @@ impl Stream {
         };
         self.urgent = !self.heard.is_empty();
         self.last_sent = Some(now);
-        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let told = heard.iter().map(|(broker, at)| (broker.clone(), ms(now.saturating_sub(*at)))).collect();
+        let age_ms = |at: Running| millis(now.saturating_sub(at));
+        let told = heard.iter().map(|(broker, at)| (broker.clone(), age_ms(*at))).collect();
         self.on_the_way = Some(OnTheWay { heard, ticket, full: is_full });
         Some(Report { process, sequence: self.sequence, answering: self.answering, content, heard: told })
     }
@@ -142,7 +142,7 @@ impl Stream {
     /// was refused by the next one after a pause.
     pub(super) fn answered(&mut self, now: Running, accepted: bool) -> Option<OnTheWay> {
         let sent = self.on_the_way.take()?;
-        self.answered = Some(now);
+        self.last_answer = now;
         if !accepted {
             self.heard_again(&sent);
             self.begin_again();
@@ -154,8 +154,8 @@ impl Stream {
     }
 
     /// When the receiver answered last.
-    pub(super) fn last_answer(&self) -> Option<Running> {
-        self.answered
+    pub(super) fn last_answer(&self) -> Running {
+        self.last_answer
     }
 
     /// No answer came: whether the report arrived is not known, so a full one follows.

@@ -1,6 +1,7 @@
 //! The tasks behind a node's liveness: one that follows the table and decides, and for each other member one that
 //! sends reports and one that asks.
 
+use super::clock::millis;
 use super::core::{Core, Leader, Left};
 use super::decide::{Batch, Decision};
 use super::removals::ProposalEnd;
@@ -303,8 +304,7 @@ async fn send_reports(shell: Arc<Shell>, node: Node, to: NodeId) {
 /// `false`: it did not arrive, and neither must the report.
 async fn tell_of_protection(shell: &Shell, node: &Node, to: NodeId) -> bool {
     let Some(protected_for) = shell.with(Core::protected_for) else { return true };
-    let ms = u64::try_from(protected_for.as_millis()).unwrap_or(u64::MAX);
-    let Ok(bytes) = Message::Protecting(ms).encode() else { return true };
+    let Ok(bytes) = Message::Protecting(millis(protected_for)).encode() else { return true };
     let told = node.message(to, LANE_REPORTS, bytes, Instant::now() + MESSAGE_WITHIN).await;
     if let Err(error) = &told {
         tracing::debug!(to, %error, "news of the guard got no answer");

@@ -71,8 +71,11 @@ impl Waiting {
 
     /// The brokers whose words are due.
     pub(super) fn due(&mut self, now: Running) -> Vec<BrokerKey> {
-        let later = self.0.split_off(&(now + Duration::from_nanos(1)));
-        std::mem::replace(&mut self.0, later).into_values().flatten().collect()
+        let mut due = Vec::new();
+        while let Some(slot) = self.0.first_entry().filter(|slot| *slot.key() <= now) {
+            due.extend(slot.remove());
+        }
+        due
     }
 }
 

@@ -242,7 +242,7 @@ impl Views {
 
     /// The other voters with the process of each that is reachable.
     pub(super) fn other_voters(&self) -> impl Iterator<Item = (NodeId, Option<u64>)> {
-        let voters = self.others().filter(|(_, view)| view.member && view.voter);
+        let voters = self.other_members().filter(|(_, view)| view.voter);
         voters.map(|(node, view)| (node, view.process.filter(|_| view.reachable)))
     }
 
@@ -266,7 +266,7 @@ impl Views {
     /// Whether all members that can be asked have answered a question. One that this process never heard is waited
     /// for a second after it was first known of.
     pub(super) fn answered(&self, now: Running, number: u64) -> bool {
-        self.others().filter(|(_, view)| view.member).all(|(_, view)| {
+        self.other_members().all(|(_, view)| {
             let new = view.spoke.is_none() && now < view.since + REACHABLE_FOR;
             !(view.reachable || new) || view.answered >= number
         })
@@ -274,10 +274,14 @@ impl Views {
 
     /// The nodes to ask.
     pub(super) fn to_ask(&self) -> Vec<NodeId> {
-        self.others()
-            .filter(|(_, view)| view.member && (view.reachable || view.spoke.is_none()))
+        self.other_members()
+            .filter(|(_, view)| view.reachable || view.spoke.is_none())
             .map(|(node, _)| node)
             .collect()
+    }
+
+    fn other_members(&self) -> impl Iterator<Item = (NodeId, &View)> {
+        self.others().filter(|(_, view)| view.member)
     }
 
     fn others(&self) -> impl Iterator<Item = (NodeId, &View)> {

@@ -1,7 +1,7 @@
 //! Brokers that claim one place.
 
 use crate::client::{Client, registration, registration_in, request};
-use crate::process::{Node, cluster, json_of, metric, until};
+use crate::process::{Node, cluster, history, metric, until};
 use raft_namesrv::wire::codes::request as code;
 
 /// What all nodes answer at the same revision.
@@ -25,18 +25,14 @@ fn count(node: &Node, kind: &str) -> u64 {
     metric(node, &format!("rocketmq_namesrv_conflicts_total{{kind=\"{kind}\"}}"))
 }
 
-/// What all nodes tell of a broker name's conflicts, who held a place and who claimed it.
-fn told_of(nodes: &[Node], name: &str) -> Vec<String> {
-    let told = |node: &Node| {
-        let history = json_of(&["why", name, "--json", "-n", &node.at()]);
-        let records = history["records"].as_array().unwrap().iter();
-        let conflicts = records.filter(|record| record["kind"] == "conflict");
-        conflicts.map(|record| record["what"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
-    };
-    let mut told = nodes.iter().map(told);
-    let first = told.next().unwrap();
-    told.for_each(|other| assert_eq!(other, first, "{name}: two nodes tell different things"));
-    first
+/// That all nodes tell the same of so many conflicts of a broker name, each time with both addresses.
+fn all_tell(nodes: &[Node], name: &str, [first, second]: [&str; 2], times: u64) {
+    let told = history(&nodes[0], name, "conflict");
+    for node in nodes {
+        assert_eq!(history(node, name, "conflict"), told, "{name}: two nodes tell different things");
+    }
+    let claims = |line: &String| line.contains(first) && line.contains(second);
+    assert!(told.len() as u64 == times && told.iter().all(claims), "{told:#?}");
 }
 
 #[test]
@@ -62,9 +58,7 @@ fn two_addresses_under_one_name_and_id_are_told_counted_and_the_same_everywhere(
         assert_eq!(count(node, "cluster"), 0);
     }
     for (name, [first, second]) in pairs {
-        let told = told_of(&nodes, name);
-        let claims = |line: &String| line.contains(first) && line.contains(second);
-        assert!(told.len() == 5 && told.iter().all(claims), "{told:#?}");
+        all_tell(&nodes, name, [first, second], 5);
         let line = format!("broker={name} id=0 holder={first} (C) claimant={second} (C)");
         until("the leader has said so", || nodes.iter().any(|node| node.has_logged(&line)));
     }
@@ -103,11 +97,8 @@ fn one_name_in_two_clusters_is_told_once_counted_and_the_same_everywhere() {
         });
         assert_eq!(count(node, "address"), changes);
     }
-    for (name, [first, second], times) in [("apart", apart, 1), ("same", same, 2 * changes)] {
-        let told = told_of(&nodes, name);
-        let claims = |line: &String| line.contains(first) && line.contains(second);
-        assert!(told.len() as u64 == times && told.iter().all(claims), "{told:#?}");
-    }
+    all_tell(&nodes, "apart", apart, 1);
+    all_tell(&nodes, "same", same, 2 * changes);
 
     clients[0].done(&registration("last", "0", "10.0.0.9:10911", &["t0", "t1"]));
     let mut lines = Vec::new();

@@ -329,13 +329,17 @@ pub(crate) fn removed(node: &Node) -> (u64, u64) {
     (count("expired"), count("disconnected"))
 }
 
+/// What a node tells of one kind in the history of a broker.
+pub(crate) fn history(node: &Node, broker: &str, kind: &str) -> Vec<String> {
+    let history = json_of(&["why", broker, "--json", "--timeout-ms", "20000", "-n", &node.at()]);
+    let records = history["records"].as_array().unwrap().iter();
+    let wanted = records.filter(|record| record["kind"] == kind);
+    wanted.map(|record| record["what"].as_str().unwrap().to_owned()).collect()
+}
+
 /// Why a broker left, each time, as a node tells it.
 pub(crate) fn why_removed(node: &Node, address: &str) -> Vec<String> {
-    let output = run(&["why", address, "--json", "--timeout-ms", "20000", "-n", &node.at()]);
-    let history: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let records = history["records"].as_array().unwrap().iter();
-    let removed = records.filter(|record| record["kind"] == "brokerRemoved");
-    removed.map(|record| record["what"].as_str().unwrap().to_owned()).collect()
+    history(node, address, "brokerRemoved")
 }
 
 /// Waits until all nodes have that many brokers.

@@ -191,12 +191,12 @@ impl World {
 
     fn look(&mut self) {
         let sights = NODES.map(|node| (node, self.sight(node)));
-        let tells = NODES.map(|node| (node, self.hears_and_tells(node)));
-        for (node, _) in tells.iter().filter(|(_, tells)| !tells) {
-            self.tells_since.remove(node);
-        }
-        for (node, _) in tells.iter().filter(|(_, tells)| *tells) {
-            self.tells_since.entry(*node).or_insert(self.now);
+        for node in NODES {
+            if self.hears_and_tells(node) {
+                self.tells_since.entry(node).or_insert(self.now);
+            } else {
+                self.tells_since.remove(&node);
+            }
         }
         let tells = |node| self.tells_since.get(&node).is_some_and(|since| self.now >= *since + TELLS_WITHIN);
         let mut seen = self.record.lock();
@@ -210,7 +210,7 @@ impl World {
         seen.violated(verdict);
         seen.look_at_suspects();
         if let Some(mut decider) = seen.hearing.decider(self.now, LEADS_WITHIN, NODES.len()) {
-            decider.nodes.retain(|node| !self.is_stopping(*node));
+            decider.nodes.retain(|node| !self.nodes[place_of(*node)].is_stopping());
             seen.look_for_dead(self.now, &decider);
         }
     }
@@ -236,16 +236,11 @@ impl World {
     }
 
     pub(crate) fn node(&mut self, id: NodeId) -> &mut SimNode {
-        let at = NODES.iter().position(|node| *node == id).unwrap();
-        &mut self.nodes[at]
+        &mut self.nodes[place_of(id)]
     }
 
     pub(crate) fn runs(&self, node: NodeId) -> bool {
-        self.nodes.iter().zip(NODES).any(|(sim, id)| id == node && sim.runs(self.now))
-    }
-
-    fn is_stopping(&self, node: NodeId) -> bool {
-        self.nodes.iter().zip(NODES).any(|(sim, id)| id == node && sim.is_stopping())
+        self.nodes[place_of(node)].runs(self.now)
     }
 
     /// Runs, one other node at least does too, and it is linked with each other that is up.
@@ -255,4 +250,9 @@ impl World {
             && NODES.iter().any(|other| *other != node && self.runs(*other))
             && others.all(|(_, other)| self.network.linked(node, other))
     }
+}
+
+/// Where a node stands among [`NODES`].
+fn place_of(node: NodeId) -> usize {
+    NODES.iter().position(|other| *other == node).unwrap()
 }

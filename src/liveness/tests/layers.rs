@@ -36,11 +36,19 @@ fn core(start: Instant) -> Core {
     core
 }
 
-/// A report of node 2, which has nothing to tell.
+/// A report that has nothing to tell.
+fn report(process: u64, sequence: u64, content: Content) -> Report {
+    Report { process, sequence, answering: None, content, heard: Vec::new() }
+}
+
+/// Everything, or that nothing has changed.
+fn nothing(sequence: u64) -> Content {
+    if sequence == 1 { Content::Full(Full::default()) } else { Content::Changes(Vec::new()) }
+}
+
+/// A report of node 2.
 fn takes(core: &mut Core, now: Instant, sequence: u64) -> bool {
-    let content = if sequence == 1 { Content::Full(Full::default()) } else { Content::Changes(Vec::new()) };
-    let report = Report { process: 2, sequence, answering: None, content, heard: Vec::new() };
-    core.receive(now, 2, report, None).accepted
+    core.receive(now, 2, report(2, sequence, nothing(sequence)), None).accepted
 }
 
 /// As the leader that it takes itself for.
@@ -149,9 +157,8 @@ fn a_node_that_was_away_has_to_tell_everything() {
         core.tick(now, None);
     }
     assert!(!takes(&mut core, now, 2));
-    let content = Content::Full(Full::default());
-    let report = Report { process: 2, sequence: 3, answering: None, content, heard: Vec::new() };
-    assert!(core.receive(now, 2, report, None).accepted && takes(&mut core, now, 4));
+    let full = report(2, 3, Content::Full(Full::default()));
+    assert!(core.receive(now, 2, full, None).accepted && takes(&mut core, now, 4));
 }
 
 /// The sender sends all of it when a report got no answer, whether it arrived or not.
@@ -202,13 +209,9 @@ fn brokers_of_a_former_leader_that_a_new_one_is_cut_off_from_have_a_full_timeout
 fn a_removed_node_that_runs_on_is_not_waited_for() {
     let start = Instant::now();
     let mut core = core(start);
-    let report = |node, sequence, answering| {
-        let content =
-            if sequence == 1 { Content::Full(Full::default()) } else { Content::Changes(Vec::new()) };
-        (node, Report { process: node, sequence, answering, content, heard: Vec::new() })
-    };
-    for (node, report) in [2, 3].map(|node| report(node, 1, None)) {
-        assert!(core.receive(start, node, report, None).accepted);
+    let says = |node, sequence| report(node, sequence, nothing(sequence));
+    for node in [2, 3] {
+        assert!(core.receive(start, node, says(node, 1), None).accepted);
     }
     core.members(start, &[(1, true), (2, true)]);
     core.heard(start, SessionId(1), &key(), Heard::Register, Some(AT));
@@ -217,7 +220,8 @@ fn a_removed_node_that_runs_on_is_not_waited_for() {
     let leader = Leader { term: 1, applied: 1, incarnation: &incarnation };
     let (ask, asked) = core.decide(start, &leader).ask.unwrap();
     assert_eq!(asked, [2]);
-    for (node, report) in [report(2, 2, Some(ask)), report(3, 2, None)] {
+    let answers = Report { answering: Some(ask), ..says(2, 2) };
+    for (node, report) in [(2, answers), (3, says(3, 2))] {
         assert!(core.receive(start, node, report, None).accepted);
     }
     assert!(removes(&mut core, start));
@@ -258,15 +262,8 @@ fn a_late_report_of_a_former_process_does_not_lock_its_successor_out() {
     let start = Instant::now();
     let mut core = core(start);
     let mut full = |now, process| {
-        let report = Report {
-            process,
-            sequence: 1,
-            answering: None,
-            content: Content::Full(Full::default()),
-            heard: Vec::new(),
-        };
         core.tick(now, None);
-        core.receive(now, 2, report, None).accepted
+        core.receive(now, 2, report(process, 1, nothing(1)), None).accepted
     };
     assert!(full(start, 21) && full(start, 20), "which one is older does not show");
     let taken = (1..200).map(|n| start + n * ms(100)).find(|now| full(*now, 21)).unwrap();

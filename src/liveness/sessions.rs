@@ -1,342 +1,428 @@
-//! The sessions of this node: which brokers speak over which of its connections.
+//! The sessions of this node: which brokers speak over which of its connections, and when each was last heard here.
 
-use super::by_broker::{BrokerMap, Keyed};
-use super::clock::{Running, millis};
-use super::report::{Cause, Change, End, Full, Word};
-use super::telling::{Pace, Waiting};
-use super::{ClosedBy, Heard, SessionId, Strength};
+use super::clock::millis;
+use super::messages::{End, FullReport, SessionChange, Slot};
+use super::{ClosedBy, SessionId, SessionsFull, Strength};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasher, DefaultHasher, Hasher};
 use std::time::Duration;
 use storage::Position;
 use storage::route_info::BrokerKey;
 
-/// How many brokers may speak over one connection; further ones count as those beyond `session_pairs_max`.
+/// Brokers that may speak over one connection.
 pub(super) const BROKERS_PER_CONNECTION_MAX: usize = 1_024;
-/// Names of all brokers on connections, and of those that ended theirs, bytes each: what a full report can carry.
+/// Bytes of the names of all brokers with a session, and of those with a pending disconnect: what a full report carries.
 pub(super) const NAMES_BYTES_MAX: usize = 8 << 20;
+/// Pending disconnects that are kept for full reports.
+const DISCONNECTS_MAX: usize = 65_536;
 
-/// Ends that are kept.
-const ENDS_MAX: usize = 65_536;
-/// How long an end is kept at least for full reports: a report that was lost is replaced well within it.
-const ENDS_KEPT_FOR: Duration = Duration::from_secs(10);
+/// Hashes under a random key: peers choose the names of brokers and must not be able to choose their hashes. The key is
+/// given, since a simulated run must follow from its seed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Keyed(pub(super) u64);
+
+impl BuildHasher for Keyed {
+    type Hasher = DefaultHasher;
+
+    fn build_hasher(&self) -> DefaultHasher {
+        let mut hasher = DefaultHasher::new();
+        hasher.write_u64(self.0);
+        hasher
+    }
+}
 
 /// Sessions of this node.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Sessions {
-    connections: HashMap<SessionId, BTreeSet<BrokerKey>>,
-    brokers: BrokerMap<Here>,
-    /// The last end by the peer of brokers that have opened no session here since.
-    ended: BTreeMap<BrokerKey, (End, Running)>,
-    ends: u64,
-    ended_bytes: usize,
-    pairs: usize,
-    pairs_bytes: usize,
-    pairs_max: usize,
+    connections: HashMap<SessionId, BTreeSet<Slot>>,
+    slots: HashMap<BrokerKey, Slot, Keyed>,
+    brokers: Vec<Option<BrokerSessions>>,
+    free: Vec<Slot>,
+    /// Slots of brokers that were heard since the last report, at most once each.
+    unreported: Vec<Slot>,
+    /// Heartbeats since the last report of brokers whose last session has ended.
+    last_heartbeats: Vec<(Slot, Duration)>,
+    /// Disconnects that the leader has not settled yet, with the registration that each session stood for.
+    disconnects: BTreeMap<BrokerKey, Position>,
+    disconnects_bytes: usize,
+    /// Pairs of a connection and a broker.
+    sessions: usize,
+    names_bytes: usize,
+    sessions_max: usize,
     refused: u64,
-    waiting: Waiting,
-    /// Words that waited when the last session of their broker ended.
-    last_words: Vec<(BrokerKey, Running)>,
 }
 
 /// A broker with a session here.
 #[derive(Debug)]
-struct Here {
-    strong: usize,
-    weak: usize,
+struct BrokerSessions {
+    key: BrokerKey,
     over: BTreeMap<SessionId, Strength>,
-    /// The newest registration that was accepted here while sessions were open. A close is told with this one, not
-    /// with the table's: a node that learns late of a close must not take it for the end of a successor.
-    stands_for: Option<Position>,
-    /// It also speaks over a connection that is not followed: that the others end does not mean that it is gone.
-    unfollowed: bool,
-    heard: Running,
-    word: Option<LeaderWord>,
-    pace: Pace,
+    /// The newest registration that was accepted here while sessions were open. A disconnect is reported with this one,
+    /// not with the table's: a node that learns late of a close must not take it for the end of a successor.
+    incarnation: Option<Position>,
+    /// In-service time of the last heartbeat here.
+    heard: Duration,
+    is_unreported: bool,
+    /// The leader's last answer said so, and no REGISTER came since.
+    not_registered: bool,
 }
 
-/// What a leader said of a broker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct LeaderWord {
-    pub(super) term: u64,
-    pub(super) applied: u64,
-    pub(super) word: Word,
-}
-
-impl Here {
-    fn new(heard: Running, stands_for: Option<Position>) -> Self {
-        Self {
-            strong: 0,
-            weak: 0,
-            over: BTreeMap::new(),
-            stands_for,
-            unfollowed: false,
-            heard,
-            word: None,
-            pace: Pace::default(),
-        }
-    }
-
+impl BrokerSessions {
     fn strength(&self) -> Option<Strength> {
-        match (self.strong, self.weak) {
-            (0, 0) => None,
-            (0, _) => Some(Strength::Weak),
-            _ => Some(Strength::Strong),
-        }
+        self.over.values().copied().max()
     }
+}
 
-    fn count(&mut self, strength: Strength) -> &mut usize {
-        match strength {
-            Strength::Weak => &mut self.weak,
-            Strength::Strong => &mut self.strong,
-        }
-    }
+/// What a heartbeat meant for the sessions of its broker.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Heard {
+    pub(super) slot: Slot,
+    /// When a session opened or became strong.
+    pub(super) change: Option<SessionChange>,
 }
 
 impl Sessions {
-    /// None yet.
-    pub(super) fn new(keyed: Keyed, pairs_max: usize) -> Self {
-        Self { brokers: BrokerMap::with_hasher(keyed), pairs_max, ..Self::default() }
+    /// None yet; at most so many pairs of a connection and a broker.
+    pub(super) fn new(keyed: Keyed, sessions_max: usize) -> Self {
+        Self {
+            connections: HashMap::new(),
+            slots: HashMap::with_hasher(keyed),
+            brokers: Vec::new(),
+            free: Vec::new(),
+            unreported: Vec::new(),
+            last_heartbeats: Vec::new(),
+            disconnects: BTreeMap::new(),
+            disconnects_bytes: 0,
+            sessions: 0,
+            names_bytes: 0,
+            sessions_max,
+            refused: 0,
+        }
     }
 
-    /// A broker was heard on a connection; after a REGISTER, `incarnation` is what this node's table has. Gives the change
-    /// when a session opened or became strong, or is not followed.
-    pub(super) fn heard(
+    /// A broker was heard on a connection; after a REGISTER, `incarnation` is what this node's table has.
+    pub(super) fn heartbeat(
         &mut self,
-        at: Running,
+        at: Duration,
         session: SessionId,
-        broker: &BrokerKey,
-        what: Heard,
+        key: &BrokerKey,
+        strength: Strength,
         incarnation: Option<Position>,
-    ) -> Option<Change> {
-        let wanted = match what {
-            Heard::Register => Strength::Strong,
-            Heard::Heartbeat => Strength::Weak,
-        };
-        let here = self.brokers.get_mut(broker);
-        let had = here.as_ref().and_then(|here| here.over.get(&session)).copied();
-        // A connection that is followed stays so: nothing is looked up for what comes every second.
-        let beyond = had.is_none()
-            && (self.pairs >= self.pairs_max
-                || self.pairs_bytes + broker.name_bytes() > NAMES_BYTES_MAX
-                || self.connections.get(&session).is_some_and(|all| all.len() >= BROKERS_PER_CONNECTION_MAX));
-        if let Some(here) = here {
-            here.heard = at;
-            here.unfollowed |= beyond;
-            here.stands_for = here.stands_for.max(incarnation);
-            if what == Heard::Register {
-                here.word = None;
-            }
-        }
-        if had >= Some(wanted) {
-            return None;
-        }
-        if beyond {
+    ) -> Result<Heard, SessionsFull> {
+        let slot = self.slots.get(key).copied();
+        let had = slot.and_then(|slot| self.get(slot)?.over.get(&session).copied());
+        if had.is_none() && !self.has_room(session, key) {
             self.refused += 1;
-            let strength = self.brokers.get(broker).and_then(Here::strength);
-            return Some(Change { broker: broker.clone(), strength, cause: Cause::NotFollowed });
+            return Err(SessionsFull);
         }
-        let here = self.brokers.entry(broker.clone()).or_insert_with(|| Here::new(at, incarnation));
-        here.over.insert(session, wanted);
-        match had {
-            Some(had) => *here.count(had) -= 1,
-            None => {
-                self.pairs += 1;
-                self.pairs_bytes += broker.name_bytes();
-            }
+        let slot = slot.unwrap_or_else(|| self.take_slot(key, at));
+        let Self { brokers, unreported, .. } = self;
+        let Some(Some(broker)) = brokers.get_mut(slot as usize) else { return Err(SessionsFull) };
+        broker.heard = at;
+        broker.incarnation = broker.incarnation.max(incarnation);
+        if !std::mem::replace(&mut broker.is_unreported, true) {
+            unreported.push(slot);
         }
-        *here.count(wanted) += 1;
-        let strength = here.strength();
-        self.connections.entry(session).or_default().insert(broker.clone());
-        if self.ended.remove(broker).is_some() {
-            self.ended_bytes -= broker.name_bytes();
+        if strength == Strength::Strong {
+            broker.not_registered = false;
         }
-        Some(Change { broker: broker.clone(), strength, cause: Cause::Opened })
+        if had >= Some(strength) {
+            return Ok(Heard { slot, change: None });
+        }
+        broker.over.insert(session, strength);
+        let strongest = broker.strength().unwrap_or(strength);
+        if had.is_none() {
+            self.sessions += 1;
+            self.names_bytes += key.name_bytes();
+            self.connections.entry(session).or_default().insert(slot);
+        }
+        if strength == Strength::Strong {
+            self.settle(key);
+        }
+        Ok(Heard { slot, change: Some(SessionChange::Opened(slot, key.clone(), strongest)) })
     }
 
-    /// A connection is over. Gives the changes, one for each broker that spoke over it and whose end matters.
+    fn has_room(&self, session: SessionId, key: &BrokerKey) -> bool {
+        let connection = self.connections.get(&session).map_or(0, BTreeSet::len);
+        self.sessions < self.sessions_max
+            && self.names_bytes + key.name_bytes() <= NAMES_BYTES_MAX
+            && connection < BROKERS_PER_CONNECTION_MAX
+    }
+
+    fn take_slot(&mut self, key: &BrokerKey, heard: Duration) -> Slot {
+        let broker = BrokerSessions {
+            key: key.clone(),
+            over: BTreeMap::new(),
+            incarnation: None,
+            heard,
+            is_unreported: false,
+            not_registered: false,
+        };
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => {
+                self.brokers.push(None);
+                Slot::try_from(self.brokers.len() - 1).unwrap_or(Slot::MAX)
+            }
+        };
+        if let Some(place) = self.brokers.get_mut(slot as usize) {
+            *place = Some(broker);
+        }
+        self.slots.insert(key.clone(), slot);
+        slot
+    }
+
+    /// A connection is over. Gives one change for each broker that spoke over it.
     ///
-    /// The end of one that was not heard from `steady_from` on is no word of the peer: see [`Core::steady_from`].
-    ///
-    /// [`Core::steady_from`]: super::core::Core::steady_from
-    pub(super) fn closed(
+    /// An end counts as the peer's only if the broker was heard from `trust_after` on: see
+    /// [`InServiceClock::trust_disconnects_after`](super::clock::InServiceClock::trust_disconnects_after).
+    pub(super) fn close(
         &mut self,
-        at: Running,
         session: SessionId,
         by: ClosedBy,
-        steady_from: Running,
-    ) -> Vec<Change> {
+        trust_after: Duration,
+    ) -> Vec<(BrokerKey, SessionChange)> {
         let mut changes = Vec::new();
-        for broker in self.connections.remove(&session).unwrap_or_default() {
-            self.pairs -= 1;
-            self.pairs_bytes -= broker.name_bytes();
-            let Some(here) = self.brokers.get_mut(&broker) else { continue };
-            let Some(strength) = here.over.remove(&session) else { continue };
-            *here.count(strength) -= 1;
-            let (left, last_strong) = (here.strength(), strength == Strength::Strong && here.strong == 0);
-            let stood_for = here.stands_for.filter(|_| last_strong);
-            let by = if here.unfollowed || here.heard < steady_from { ClosedBy::Us } else { by };
-            if left.is_none() {
-                if here.pace.waits() {
-                    self.last_words.push((broker.clone(), here.heard));
-                }
-                self.brokers.remove(&broker);
-            }
-            let cause = match by {
-                ClosedBy::Us => Cause::EndedByUs,
-                ClosedBy::Peer => Cause::EndedByPeer(self.end(at, &broker, stood_for)),
+        for slot in self.connections.remove(&session).unwrap_or_default() {
+            let Some(Some(broker)) = self.brokers.get_mut(slot as usize) else { continue };
+            let Some(ended) = broker.over.remove(&session) else { continue };
+            self.sessions -= 1;
+            self.names_bytes -= broker.key.name_bytes();
+            let (key, left) = (broker.key.clone(), broker.strength());
+            let was_last_strong = ended == Strength::Strong && left != Some(Strength::Strong);
+            let stood_for = broker.incarnation.filter(|_| was_last_strong);
+            let end = match by {
+                ClosedBy::Peer if broker.heard >= trust_after => stood_for.map_or(End::ByPeer, End::Disconnect),
+                ClosedBy::Peer | ClosedBy::ThisNode => End::ByNode,
             };
-            changes.push(Change { broker, strength: left, cause });
+            if let End::Disconnect(incarnation) = end {
+                self.keep_disconnect(&key, incarnation);
+            }
+            if left.is_none() {
+                if broker.is_unreported {
+                    self.last_heartbeats.push((slot, broker.heard));
+                }
+                self.slots.remove(&key);
+                if let Some(place) = self.brokers.get_mut(slot as usize) {
+                    *place = None;
+                }
+                self.free.push(slot);
+            }
+            changes.push((key, SessionChange::Ended(slot, left, end)));
         }
         changes
     }
 
-    /// Whether the next report tells of a broker that was just heard. If not, the word waits until [`Self::words_due`].
-    /// What the leader does not know, or this node's table, is told each time: the leader's word is wanted.
-    pub(super) fn is_told(
-        &mut self,
-        now: Running,
-        broker: &BrokerKey,
-        timeout: Option<Duration>,
-        what: Heard,
-    ) -> bool {
-        let (Some(here), Some(timeout)) = (self.brokers.get_mut(broker), timeout) else { return true };
-        let known = here.word.is_none_or(|word| matches!(word.word, Word::Known(_)));
-        if known && what == Heard::Heartbeat && here.pace.must_wait(now, timeout) {
-            self.waiting.push(broker, &mut here.pace, timeout);
-            return false;
+    /// Beyond the limits a disconnect is reported as a change only: when that is lost, the broker leaves by its timeout.
+    fn keep_disconnect(&mut self, key: &BrokerKey, incarnation: Position) {
+        if let Some(kept) = self.disconnects.get_mut(key) {
+            *kept = incarnation.max(*kept);
+        } else if self.disconnects.len() < DISCONNECTS_MAX
+            && self.disconnects_bytes + key.name_bytes() <= NAMES_BYTES_MAX
+        {
+            self.disconnects_bytes += key.name_bytes();
+            self.disconnects.insert(key.clone(), incarnation);
         }
-        here.pace.told(now);
-        true
     }
 
-    /// The words that have waited, with when each was heard.
-    pub(super) fn words_due(&mut self, now: Running) -> Vec<(BrokerKey, Running)> {
-        let mut words = std::mem::take(&mut self.last_words);
-        for broker in self.waiting.due(now) {
-            // A broker that came again since then has told that already.
-            if let Some(here) = self.brokers.get_mut(&broker)
-                && here.pace.tell(here.heard)
-            {
-                words.push((broker, here.heard));
+    /// A disconnect needs no report any more: the broker has a session here, or the leader said so.
+    pub(super) fn settle(&mut self, key: &BrokerKey) {
+        if self.disconnects.remove(key).is_some() {
+            self.disconnects_bytes -= key.name_bytes();
+        }
+    }
+
+    /// Drops the disconnects that `keep` does not want: those whose removal was applied.
+    pub(super) fn retain_disconnects(&mut self, keep: impl Fn(&BrokerKey, Position) -> bool) {
+        self.disconnects.retain(|key, incarnation| keep(key, *incarnation));
+        self.disconnects_bytes = self.disconnects.keys().map(BrokerKey::name_bytes).sum();
+    }
+
+    /// Disconnects that the leader has not settled yet.
+    pub(super) fn disconnects(&self) -> impl Iterator<Item = (&BrokerKey, Position)> {
+        self.disconnects.iter().map(|(key, incarnation)| (key, *incarnation))
+    }
+
+    /// Takes the brokers that were heard since the last call: at most so many slots, with the in-service time of each.
+    pub(super) fn take_unreported(&mut self, max: usize) -> Vec<(Slot, Duration)> {
+        let mut heard = std::mem::take(&mut self.last_heartbeats);
+        let slots = self.unreported.split_off(self.unreported.len().saturating_sub(max));
+        let Self { brokers, .. } = self;
+        heard.extend(slots.into_iter().filter_map(|slot| {
+            let broker = brokers.get_mut(slot as usize)?.as_mut()?;
+            std::mem::take(&mut broker.is_unreported).then_some((slot, broker.heard))
+        }));
+        heard
+    }
+
+    /// Whether brokers were heard since the last report.
+    pub(super) fn has_unreported(&self) -> bool {
+        !self.unreported.is_empty()
+    }
+
+    /// A report was lost: the full one that follows says when each broker was heard.
+    pub(super) fn full_report(&mut self, now: Duration) -> FullReport {
+        self.unreported.clear();
+        let mut sessions = Vec::with_capacity(self.slots.len());
+        for (slot, broker) in (0..).zip(&mut self.brokers) {
+            let Some(broker) = broker else { continue };
+            broker.is_unreported = false;
+            if let Some(strength) = broker.strength() {
+                let idle_ms = millis(now.saturating_sub(broker.heard));
+                sessions.push((slot, broker.key.clone(), strength, idle_ms));
             }
         }
-        words
+        FullReport { sessions, disconnects: self.disconnects().map(|(k, at)| (k.clone(), at)).collect() }
     }
 
-    /// Numbers an end and keeps it for full reports. What an earlier end said of the last strong session stays said.
-    fn end(&mut self, at: Running, broker: &BrokerKey, last_strong: Option<Position>) -> End {
-        self.ends += 1;
-        let end = End { number: self.ends, last_strong };
-        let said = self.ended.get(broker).and_then(|(kept, _)| kept.last_strong);
-        let kept = End { number: self.ends, last_strong: last_strong.max(said) };
-        // Beyond that it is told as a change only, and when that is lost, the broker leaves by its timeout.
-        if self.ended.len() < ENDS_MAX
-            && self.ended_bytes + broker.name_bytes() <= NAMES_BYTES_MAX
-            && self.ended.insert(broker.clone(), (kept, at)).is_none()
-        {
-            self.ended_bytes += broker.name_bytes();
-        }
-        end
+    /// The broker of a slot.
+    pub(super) fn key(&self, slot: Slot) -> Option<&BrokerKey> {
+        self.get(slot).map(|broker| &broker.key)
     }
 
-    /// Everything, for a full report.
-    pub(super) fn full(&self, now: Running) -> Full {
-        // Sorted, since a hash map's order follows from more than what is in it.
-        let brokers: BTreeMap<_, _> = self.brokers.iter().collect();
-        let sessions = brokers.into_iter().filter_map(|(broker, here)| {
-            Some((broker.clone(), here.strength()?, millis(now.saturating_sub(here.heard))))
-        });
-        let ended = self.ended.iter().map(|(broker, (end, _))| (broker.clone(), *end));
-        Full { sessions: sessions.collect(), ended: ended.collect(), asks_silences: false }
+    /// The slot of a broker with a session here.
+    pub(super) fn slot(&self, key: &BrokerKey) -> Option<Slot> {
+        self.slots.get(key).copied()
     }
 
-    /// Forgets older ends that no longer matter: those that `keep` does not want.
-    pub(super) fn retain_ends(&mut self, now: Running, keep: impl Fn(&BrokerKey) -> bool) {
-        self.ended.retain(|broker, (_, at)| now < *at + ENDS_KEPT_FOR || keep(broker));
-        self.ended_bytes = self.ended.keys().map(BrokerKey::name_bytes).sum();
-    }
-
-    /// The connections that a broker speaks over.
-    pub(super) fn connections_of(&self, broker: &BrokerKey) -> Vec<SessionId> {
-        self.brokers.get(broker).map(|here| here.over.keys().copied().collect()).unwrap_or_default()
-    }
-
-    /// Keeps the leader's word on a broker that has a session here.
-    pub(super) fn note_word(&mut self, broker: &BrokerKey, word: LeaderWord) {
-        if let Some(here) = self.brokers.get_mut(broker) {
-            here.word = Some(word);
+    /// The leader's answer on a broker that has a session here.
+    pub(super) fn note_status(&mut self, slot: Slot, registered: bool) {
+        if let Some(Some(broker)) = self.brokers.get_mut(slot as usize) {
+            broker.not_registered = !registered;
         }
     }
 
-    /// The leader's last word on a broker that has a session here.
-    pub(super) fn word(&self, broker: &BrokerKey) -> Option<LeaderWord> {
-        self.brokers.get(broker)?.word
+    /// Whether the leader's last answer said that a broker with a session here is not registered.
+    pub(super) fn is_not_registered(&self, key: &BrokerKey) -> bool {
+        self.of(key).is_some_and(|broker| broker.not_registered)
     }
 
-    /// Words of brokers whose sessions were not followed.
+    /// In-service time of a broker's last heartbeat here.
+    pub(super) fn heard(&self, key: &BrokerKey) -> Option<Duration> {
+        self.of(key).map(|broker| broker.heard)
+    }
+
+    /// The strongest session of a broker here.
+    pub(super) fn strength(&self, key: &BrokerKey) -> Option<Strength> {
+        self.of(key)?.strength()
+    }
+
+    /// The connections over which a broker speaks.
+    pub(super) fn connections_of(&self, key: &BrokerKey) -> Vec<SessionId> {
+        self.of(key).map(|broker| broker.over.keys().copied().collect()).unwrap_or_default()
+    }
+
+    /// All brokers with a session here, in the order of their slots: key and in-service time of the last heartbeat.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&BrokerKey, Duration)> {
+        self.brokers.iter().flatten().map(|broker| (&broker.key, broker.heard))
+    }
+
+    /// Heartbeats that were refused since no further session fits.
     pub(super) fn refused(&self) -> u64 {
         self.refused
+    }
+
+    fn get(&self, slot: Slot) -> Option<&BrokerSessions> {
+        self.brokers.get(slot as usize)?.as_ref()
+    }
+
+    fn of(&self, key: &BrokerKey) -> Option<&BrokerSessions> {
+        self.get(self.slot(key)?)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::by_broker::key;
+    use super::super::tests::key;
     use super::*;
 
-    const AT: Running = Duration::from_secs(1);
+    const AT: Duration = Duration::from_secs(1);
 
-    fn hear(sessions: &mut Sessions, session: u64, broker: &BrokerKey) -> Option<Change> {
-        let change = sessions.heard(AT, SessionId(session), broker, Heard::Register, None);
-        change.filter(|change| change.cause != Cause::NotFollowed)
+    fn hear(sessions: &mut Sessions, session: u64, broker: &BrokerKey) -> Result<Heard, SessionsFull> {
+        let incarnation = Some(Position { index: 7, number: 0 });
+        sessions.heartbeat(AT, SessionId(session), broker, Strength::Strong, incarnation)
     }
 
-    /// Where not all of a broker's connections are followed, the end of those that are says nothing.
+    fn close(sessions: &mut Sessions, session: u64) -> Vec<(BrokerKey, SessionChange)> {
+        sessions.close(SessionId(session), ClosedBy::Peer, AT)
+    }
+
     #[test]
-    fn a_broker_with_a_connection_that_is_not_followed_is_not_disconnected() {
+    fn a_full_table_refuses_further_sessions_and_tracks_no_half_of_a_broker() {
         let mut sessions = Sessions::new(Keyed::default(), 2);
-        assert!(hear(&mut sessions, 1, &key(1)).is_some() && hear(&mut sessions, 2, &key(2)).is_some());
-        assert!(hear(&mut sessions, 3, &key(1)).is_none() && hear(&mut sessions, 3, &key(3)).is_none());
-        assert_eq!(sessions.refused(), 2);
-        let causes = |changes: Vec<Change>| changes.into_iter().map(|c| c.cause).collect::<Vec<_>>();
-        assert_eq!(causes(sessions.closed(AT, SessionId(1), ClosedBy::Peer, AT)), [Cause::EndedByUs]);
-        let ended = causes(sessions.closed(AT, SessionId(2), ClosedBy::Peer, AT));
-        assert!(matches!(ended[..], [Cause::EndedByPeer(_)]));
-        assert!(hear(&mut sessions, 3, &key(1)).is_some(), "there is room again");
+        assert!(hear(&mut sessions, 1, &key(1)).is_ok() && hear(&mut sessions, 2, &key(2)).is_ok());
+        assert_eq!(hear(&mut sessions, 3, &key(1)), Err(SessionsFull));
+        assert_eq!(hear(&mut sessions, 3, &key(3)), Err(SessionsFull));
+        assert_eq!(hear(&mut sessions, 1, &key(1)), Ok(Heard { slot: 0, change: None }), "a known one goes on");
+        assert_eq!((sessions.refused(), sessions.slot(&key(3))), (2, None));
+        assert_eq!(close(&mut sessions, 3), []);
+        let ended = close(&mut sessions, 1);
+        assert!(matches!(ended[..], [(_, SessionChange::Ended(0, None, End::Disconnect(_)))]), "{ended:?}");
+        assert_eq!(hear(&mut sessions, 3, &key(3)).map(|heard| heard.slot), Ok(0), "the slot is used again");
     }
 
     #[test]
     fn one_connection_cannot_take_all_places() {
         let mut sessions = Sessions::new(Keyed::default(), 10 * BROKERS_PER_CONNECTION_MAX);
-        let followed =
-            (0..2 * BROKERS_PER_CONNECTION_MAX).filter(|n| hear(&mut sessions, 1, &key(*n)).is_some());
-        assert_eq!(followed.count(), BROKERS_PER_CONNECTION_MAX);
-        assert!(hear(&mut sessions, 2, &key(0)).is_some());
-        assert_eq!(sessions.closed(AT, SessionId(1), ClosedBy::Peer, AT).len(), BROKERS_PER_CONNECTION_MAX);
-        assert_eq!((sessions.pairs, sessions.pairs_bytes), (1, key(0).name_bytes()));
+        let heard = (0..2 * BROKERS_PER_CONNECTION_MAX).filter(|n| hear(&mut sessions, 1, &key(*n)).is_ok());
+        assert_eq!(heard.count(), BROKERS_PER_CONNECTION_MAX);
+        assert!(hear(&mut sessions, 2, &key(0)).is_ok());
+        assert_eq!(close(&mut sessions, 1).len(), BROKERS_PER_CONNECTION_MAX);
+        assert_eq!((sessions.sessions, sessions.names_bytes), (1, key(0).name_bytes()));
     }
 
     #[test]
-    fn names_fit_a_report() {
+    fn a_full_report_is_bounded_in_bytes() {
         let mut sessions = Sessions::new(Keyed::default(), usize::MAX);
         let long = |n| BrokerKey { cluster: "c".repeat(1_000).into(), address: format!("{n}").into() };
-        for n in 0..20_000 {
-            hear(&mut sessions, n / 100, &long(n));
-        }
-        (0..100).for_each(|session| drop(sessions.closed(AT, SessionId(session), ClosedBy::Peer, AT)));
-        let full = sessions.full(AT);
-        let told = full.sessions.iter().map(|(broker, ..)| broker.name_bytes()).sum::<usize>();
-        assert!(told <= NAMES_BYTES_MAX && !full.ended.is_empty(), "{told}");
-        assert!(full.ended.iter().map(|(broker, _)| broker.name_bytes()).sum::<usize>() <= NAMES_BYTES_MAX);
+        let heard = (0..20_000).filter(|n| hear(&mut sessions, n / 100, &long(*n)).is_ok()).count();
+        assert!(heard < 20_000, "all were taken");
+        let names = |keys: Vec<&BrokerKey>| keys.into_iter().map(BrokerKey::name_bytes).sum::<usize>();
+        let full = sessions.full_report(AT);
+        assert!(names(full.sessions.iter().map(|(_, key, ..)| key).collect()) <= NAMES_BYTES_MAX);
+        (0..200).for_each(|session| drop(close(&mut sessions, session)));
+        let full = sessions.full_report(AT);
+        assert!(!full.disconnects.is_empty() && full.sessions.is_empty());
+        assert!(names(full.disconnects.iter().map(|(key, _)| key).collect()) <= NAMES_BYTES_MAX);
     }
 
     #[test]
-    fn ends_that_are_kept_are_bounded() {
+    fn pending_disconnects_are_bounded_and_end_with_a_strong_session() {
         let mut sessions = Sessions::new(Keyed::default(), usize::MAX);
-        for n in 0..ENDS_MAX + 10 {
-            hear(&mut sessions, 1, &key(n));
-            assert_eq!(sessions.closed(AT, SessionId(1), ClosedBy::Peer, AT).len(), 1, "told as a change");
+        for n in 0..DISCONNECTS_MAX + 10 {
+            hear(&mut sessions, 1, &key(n)).unwrap();
+            assert_eq!(close(&mut sessions, 1).len(), 1, "reported as a change");
         }
-        assert_eq!(sessions.full(AT).ended.len(), ENDS_MAX);
+        assert_eq!(sessions.disconnects().count(), DISCONNECTS_MAX);
+        sessions.heartbeat(AT, SessionId(2), &key(0), Strength::Weak, None).unwrap();
+        assert_eq!(sessions.disconnects().count(), DISCONNECTS_MAX, "a weak session only holds the broker");
+        hear(&mut sessions, 2, &key(0)).unwrap();
+        assert_eq!(sessions.disconnects().count(), DISCONNECTS_MAX - 1);
+        sessions.retain_disconnects(|broker, _| *broker == key(5));
+        assert_eq!((sessions.disconnects().count(), sessions.disconnects_bytes), (1, key(5).name_bytes()));
+    }
+
+    #[test]
+    fn how_a_session_ended() {
+        let mut sessions = Sessions::new(Keyed::default(), 100);
+        let ends = |changes: Vec<(BrokerKey, SessionChange)>| -> Vec<_> {
+            let end = |change| match change {
+                SessionChange::Ended(_, left, end) => (left, end),
+                SessionChange::Opened(..) => panic!("a close opens nothing"),
+            };
+            changes.into_iter().map(|(_, change)| end(change)).collect()
+        };
+        for session in 1..=4 {
+            hear(&mut sessions, session, &key(1)).unwrap();
+        }
+        sessions.heartbeat(AT, SessionId(5), &key(1), Strength::Weak, None).unwrap();
+        assert_eq!(ends(close(&mut sessions, 1)), [(Some(Strength::Strong), End::ByPeer)]);
+        let by_us = sessions.close(SessionId(2), ClosedBy::ThisNode, AT);
+        assert_eq!(ends(by_us), [(Some(Strength::Strong), End::ByNode)]);
+        let distrusted = sessions.close(SessionId(3), ClosedBy::Peer, AT + Duration::from_millis(1));
+        assert_eq!(ends(distrusted), [(Some(Strength::Strong), End::ByNode)], "not heard since then");
+        let at = Position { index: 7, number: 0 };
+        assert_eq!(ends(close(&mut sessions, 4)), [(Some(Strength::Weak), End::Disconnect(at))]);
+        assert_eq!(ends(close(&mut sessions, 5)), [(None, End::ByPeer)]);
     }
 }

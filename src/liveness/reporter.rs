@@ -1,0 +1,218 @@
+//! The ordered stream of reports to the leader.
+
+use super::RegistrationStatus;
+use super::clock::{Now, millis};
+use super::messages::{LeaderAnswer, Probe, Report, SessionChange, SessionReport, Slot, TableStatus};
+use super::sessions::Sessions;
+use raft::NodeId;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// Between two reports when nothing is urgent, whether there is anything to report or not.
+pub(super) const REPORT_EVERY: Duration = Duration::from_millis(200);
+/// After a report that got no answer or was refused, before the next.
+pub(super) const RETRY_AFTER: Duration = Duration::from_millis(50);
+/// Session changes that wait; more turn into a full report.
+pub(super) const CHANGES_MAX: usize = 8_192;
+/// Brokers heard in one report; the others go into the next, at once.
+pub(super) const HEARTBEATS_MAX: usize = 4_096;
+
+/// REGISTER requests that wait for their broker's registration status, by slot.
+type Confirmations = BTreeMap<Slot, Vec<oneshot::Sender<RegistrationStatus>>>;
+
+/// What waits for the leader, and what is on its way. One report is on its way at a time, so that what comes meanwhile
+/// travels together.
+#[derive(Debug)]
+pub(super) struct Reporter {
+    process: u64,
+    leader: Option<NodeId>,
+    sequence: u64,
+    full_due: bool,
+    changes: Vec<SessionChange>,
+    confirmations: Confirmations,
+    urgent: bool,
+    probe: Option<Probe>,
+    /// Running time before which nothing is sent.
+    not_before: Duration,
+    last_sent: Option<Duration>,
+    in_flight: Option<InFlight>,
+}
+
+/// A report that waits for its answer.
+#[derive(Debug)]
+struct InFlight {
+    to: NodeId,
+    heartbeats: Vec<Slot>,
+    confirmations: Confirmations,
+}
+
+impl Reporter {
+    pub(super) fn new(process: u64) -> Self {
+        Self {
+            process,
+            leader: None,
+            sequence: 0,
+            full_due: true,
+            changes: Vec::new(),
+            confirmations: Confirmations::new(),
+            urgent: false,
+            probe: None,
+            not_before: Duration::ZERO,
+            last_sent: None,
+            in_flight: None,
+        }
+    }
+
+    /// Another leader, or the same one in another term: it knows nothing of this node yet.
+    pub(super) fn begin(&mut self, leader: Option<NodeId>) {
+        self.leader = leader;
+        self.probe = None;
+        self.not_before = Duration::ZERO;
+        if let Some(sent) = self.in_flight.take() {
+            self.confirm_again(sent.confirmations);
+        }
+        self.begin_again();
+    }
+
+    /// The next report is a full one, and goes at once.
+    fn begin_again(&mut self) {
+        self.full_due = true;
+        self.urgent = true;
+        self.changes = Vec::new();
+    }
+
+    pub(super) fn leader(&self) -> Option<NodeId> {
+        self.leader
+    }
+
+    /// A session changed. The end of a broker's last one goes at once, since a decision may wait for it.
+    pub(super) fn push(&mut self, change: SessionChange) {
+        self.urgent |= matches!(change, SessionChange::Ended(_, None, _));
+        if self.full_due {
+            return;
+        }
+        if self.changes.len() >= CHANGES_MAX {
+            self.begin_again();
+        } else {
+            self.changes.push(change);
+        }
+    }
+
+    /// A REGISTER waits for the registration status of its broker. Goes at once.
+    pub(super) fn confirm(&mut self, slot: Slot) -> oneshot::Receiver<RegistrationStatus> {
+        let (sender, receiver) = oneshot::channel();
+        self.confirmations.entry(slot).or_default().push(sender);
+        self.urgent = true;
+        receiver
+    }
+
+    /// The leader probes: the next report goes at once and answers it.
+    pub(super) fn answer_probe(&mut self, from: NodeId, probe: Probe) {
+        if self.leader == Some(from) {
+            self.probe = Some(probe);
+            self.urgent = true;
+        }
+    }
+
+    /// The next report to a node, when it is the leader and a report is due.
+    pub(super) fn poll(&mut self, now: Now, to: NodeId, sessions: &mut Sessions) -> Option<Report> {
+        if self.leader != Some(to)
+            || self.in_flight.is_some()
+            || now.running < self.not_before
+            || !self.is_due(now)
+        {
+            return None;
+        }
+        self.sequence += 1;
+        self.last_sent = Some(now.running);
+        let content = if std::mem::take(&mut self.full_due) {
+            self.changes = Vec::new();
+            SessionReport::Full(sessions.full_report(now.in_service))
+        } else {
+            SessionReport::Incremental(std::mem::take(&mut self.changes))
+        };
+        let heard = sessions.take_unreported(HEARTBEATS_MAX);
+        self.urgent = sessions.has_unreported();
+        let mut confirmations = std::mem::take(&mut self.confirmations);
+        confirmations.retain(|_, waiting| {
+            waiting.retain(|sender| !sender.is_closed());
+            !waiting.is_empty()
+        });
+        let report = Report {
+            process: self.process,
+            sequence: self.sequence,
+            probe: self.probe,
+            sessions: content,
+            heartbeats: heard
+                .iter()
+                .map(|(slot, at)| (*slot, millis(now.in_service.saturating_sub(*at))))
+                .collect(),
+            confirm: confirmations.keys().copied().collect(),
+        };
+        let heartbeats = heard.into_iter().map(|(slot, _)| slot).collect();
+        self.in_flight = Some(InFlight { to, heartbeats, confirmations });
+        Some(report)
+    }
+
+    fn is_due(&self, now: Now) -> bool {
+        self.urgent || self.last_sent.is_none_or(|at| now.running >= at + REPORT_EVERY)
+    }
+
+    /// The leader took the report.
+    pub(super) fn accepted(&mut self, from: NodeId, answer: Option<LeaderAnswer>, sessions: &mut Sessions) {
+        let Some(sent) = self.in_flight.take_if(|sent| sent.to == from) else { return };
+        let Some(answer) = answer else { return self.confirm_again(sent.confirmations) };
+        let mut waiting = sent.confirmations;
+        // Brokers that the answer does not mention are registered.
+        sent.heartbeats.iter().for_each(|slot| sessions.note_status(*slot, true));
+        for (slot, status) in answer.statuses {
+            sessions.note_status(slot, matches!(status, TableStatus::Registered(_)));
+            // While a removal is proposed the requests wait on: what they propose must come after it.
+            if let Some(status) = answered(status, answer.term, answer.applied) {
+                for sender in waiting.remove(&slot).into_iter().flatten() {
+                    // The request may have reached its deadline.
+                    let _ = sender.send(status);
+                }
+            }
+        }
+        answer.settled.iter().for_each(|broker| sessions.settle(broker));
+        self.confirm_again(waiting);
+    }
+
+    /// The node refused the report, or did not answer: a full one follows.
+    pub(super) fn failed(&mut self, now: Now, to: NodeId) {
+        let Some(sent) = self.in_flight.take_if(|sent| sent.to == to) else { return };
+        self.confirm_again(sent.confirmations);
+        self.begin_again();
+        self.not_before = now.running + RETRY_AFTER;
+    }
+
+    /// Requests that still wait are confirmed with the next report.
+    fn confirm_again(&mut self, confirmations: Confirmations) {
+        for (slot, mut waiting) in confirmations {
+            self.confirmations.entry(slot).or_default().append(&mut waiting);
+        }
+    }
+
+    /// This node leads by now, and answers the requests that wait itself.
+    pub(super) fn confirm_here(&mut self, status: impl Fn(Slot) -> Option<RegistrationStatus>) {
+        self.confirmations.retain(|slot, waiting| {
+            waiting.retain(|sender| !sender.is_closed());
+            let Some(status) = status(*slot) else { return !waiting.is_empty() };
+            waiting.drain(..).for_each(|sender| drop(sender.send(status)));
+            false
+        });
+    }
+}
+
+/// The status as a request gets it; `None` while a removal is proposed and not applied.
+pub(super) fn answered(status: TableStatus, term: u64, applied: u64) -> Option<RegistrationStatus> {
+    match status {
+        TableStatus::Registered(incarnation) => {
+            Some(RegistrationStatus::Registered { term, incarnation, applied })
+        }
+        TableStatus::NotRegistered => Some(RegistrationStatus::NotRegistered),
+        TableStatus::Removing => None,
+    }
+}

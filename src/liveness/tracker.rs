@@ -1,0 +1,545 @@
+//! All of liveness as one plain structure: every input comes with the moment at which it came. Nothing here waits, reads a
+//! clock or sends anything.
+
+use super::clock::{InServiceClock, Now, millis};
+use super::guard::Guard;
+use super::leader::{Decision, Leader, Leading};
+use super::messages::{Message, Probe, Reply, Report, ReportAnswer, SessionChange};
+use super::removals::ProposalEnd;
+use super::reporter::{REPORT_EVERY, Reporter, answered};
+use super::sessions::{Keyed, Sessions};
+use super::{
+    BrokerStatus, ClosedBy, Counters, LivenessOptions, LivenessStatus, NodeStatus, RegistrationStatus, SessionId,
+    SessionsFull, Strength, Totals,
+};
+use raft::NodeId;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use storage::route_info::{BrokerKey, Live};
+use storage::{Position, RouteInfo};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+/// Between two looks at what needs no hurry.
+const REVIEW_EVERY: Duration = Duration::from_secs(1);
+/// A node that has not reached its leader for this long pings the voters, to learn whether it is cut off.
+const PING_AFTER: Duration = Duration::from_millis(400);
+
+/// Brokers that left in an entry.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Left {
+    pub(super) expired: Vec<BrokerKey>,
+    pub(super) disconnected: Vec<BrokerKey>,
+}
+
+/// Tasks that the caller must wake.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Wakes {
+    /// Those that send messages.
+    pub(super) senders: bool,
+    /// The one that decides.
+    pub(super) decider: bool,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(super) struct Tracker {
+    node_id: NodeId,
+    keyed: Keyed,
+    clock: InServiceClock,
+    sessions: Sessions,
+    reporter: Reporter,
+    guard: Guard,
+    /// While this node leads.
+    leading: Option<Leading>,
+    /// All members, `(id, votes)`.
+    members: Vec<(NodeId, bool)>,
+    /// Running time of each voter's last answer to this node.
+    answers: BTreeMap<NodeId, Duration>,
+    /// Running time of the last ping to each voter.
+    pings: BTreeMap<NodeId, Duration>,
+    /// The last probe that was sent to each node.
+    probed: BTreeMap<NodeId, Probe>,
+    term: u64,
+    /// Index up to which liveness follows the table.
+    followed: u64,
+    reviewed: Duration,
+    counters: Counters,
+    wakes: Wakes,
+}
+
+impl Tracker {
+    pub(super) fn new(options: &LivenessOptions, process: u64, now: Instant) -> Self {
+        let keyed = Keyed(process);
+        Self {
+            node_id: options.node_id,
+            keyed,
+            clock: InServiceClock::new(now),
+            sessions: Sessions::new(keyed, options.sessions_max),
+            reporter: Reporter::new(process),
+            guard: Guard::new(options),
+            leading: None,
+            members: Vec::new(),
+            answers: BTreeMap::new(),
+            pings: BTreeMap::new(),
+            probed: BTreeMap::new(),
+            term: 0,
+            followed: 0,
+            reviewed: Duration::ZERO,
+            counters: Counters::default(),
+            wakes: Wakes::default(),
+        }
+    }
+
+    /// What the caller must wake since the last call.
+    pub(super) fn take_wakes(&mut self) -> Wakes {
+        std::mem::take(&mut self.wakes)
+    }
+
+    /// The members, `(id, votes)`, this node among them when it is one.
+    pub(super) fn set_members(&mut self, now: Instant, members: &[(NodeId, bool)]) {
+        let now = self.clock.advance(now);
+        self.members = members.to_vec();
+        let others = self.others();
+        if let Some(leading) = &mut self.leading {
+            leading.set_members(now, &others);
+        }
+        self.wakes.senders = true;
+    }
+
+    fn others(&self) -> Vec<(NodeId, bool)> {
+        self.members.iter().copied().filter(|(node, _)| *node != self.node_id).collect()
+    }
+
+    /// The leadership changed: the term, its leader when known, whether this node leads it.
+    pub(super) fn set_leadership(&mut self, term: u64, leader: Option<NodeId>, leads: bool) {
+        if self.leading.as_ref().is_some_and(|leading| !leads || leading.term != term) {
+            self.leading = None;
+        }
+        if term != self.term || leader != self.reporter.leader() {
+            self.term = self.term.max(term);
+            self.reporter.begin(leader);
+        }
+        self.wakes = Wakes { senders: true, decider: true };
+    }
+
+    /// This node leads with a valid quorum lease at this moment.
+    pub(super) fn lead(&mut self, now: Instant, leader: &Leader<'_>) {
+        let now = self.clock.advance(now);
+        self.clock.reach_leader();
+        if self.leading.as_ref().is_none_or(|leading| leading.term != leader.term) && !self.members.is_empty() {
+            let others = self.others();
+            self.leading = Some(Leading::begin(now, self.keyed, leader, &others, &mut self.sessions));
+            self.probed.clear();
+        }
+    }
+
+    /// A broker was heard on a connection of this node; after a REGISTER, `incarnation` is what its table has.
+    pub(super) fn heartbeat(
+        &mut self,
+        now: Instant,
+        session: SessionId,
+        broker: &BrokerKey,
+        strength: Strength,
+        incarnation: Option<Position>,
+    ) -> Result<(), SessionsFull> {
+        let now = self.clock.advance(now);
+        let heard = self.sessions.heartbeat(now.in_service, session, broker, strength, incarnation)?;
+        self.counters.heartbeats += 1;
+        if let Some(leading) = &mut self.leading {
+            leading.leases.renew(broker, now.in_service);
+        }
+        if let Some(change) = heard.change {
+            self.changed(broker.clone(), change);
+        }
+        Ok(())
+    }
+
+    /// A connection of this node is over.
+    pub(super) fn close(&mut self, now: Instant, session: SessionId, by: ClosedBy) {
+        self.clock.advance(now);
+        for (broker, change) in self.sessions.close(session, by, self.clock.trust_disconnects_after()) {
+            self.wakes.senders |= matches!(change, SessionChange::Ended(_, None, _));
+            self.changed(broker, change);
+        }
+    }
+
+    /// A session of this node changed.
+    fn changed(&mut self, broker: BrokerKey, change: SessionChange) {
+        match &mut self.leading {
+            Some(leading) => {
+                leading.own_change(broker, &change, &mut self.sessions);
+                self.wakes.decider |= !leading.disconnects.is_empty();
+            }
+            None => self.reporter.push(change),
+        }
+    }
+
+    /// A REGISTER waits for the registration status of its broker, which this node has just heard.
+    pub(super) fn confirm(
+        &mut self,
+        now: Instant,
+        broker: &BrokerKey,
+        leader: Option<&Leader<'_>>,
+    ) -> Result<RegistrationStatus, oneshot::Receiver<RegistrationStatus>> {
+        self.clock.advance(now);
+        if let Some(status) = leader.and_then(|leader| self.status_here(leader, broker)) {
+            return Ok(status);
+        }
+        // Its connection is closed by now.
+        let Some(slot) = self.sessions.slot(broker) else { return Ok(RegistrationStatus::NotNow) };
+        self.wakes.senders = true;
+        Err(self.reporter.confirm(slot))
+    }
+
+    /// As this leader knows it; `None` while a removal is proposed, and while this node does not lead.
+    fn status_here(&self, leader: &Leader<'_>, broker: &BrokerKey) -> Option<RegistrationStatus> {
+        let status = self.leading.as_ref()?.status(leader, broker);
+        answered(status, leader.term, leader.applied())
+    }
+
+    /// Whether the leader has no registration of a broker, as far as this node knows without asking.
+    pub(super) fn is_not_registered(&self, broker: &BrokerKey, leader: Option<&Leader<'_>>) -> bool {
+        match (leader, &self.leading) {
+            (Some(leader), Some(leading)) => {
+                !matches!(leading.status(leader, broker), super::messages::TableStatus::Registered(_))
+            }
+            _ => self.sessions.is_not_registered(broker),
+        }
+    }
+
+    /// The next message to a node, when one is due; otherwise how long to wait for one.
+    pub(super) fn poll(&mut self, now: Instant, to: NodeId) -> Result<Message, Duration> {
+        let now = self.clock.advance(now);
+        if let Some(report) = self.reporter.poll(now, to, &mut self.sessions) {
+            self.counters.reports_sent += 1;
+            self.counters.full_reports_sent +=
+                u64::from(matches!(report.sessions, super::messages::SessionReport::Full(_)));
+            return Ok(Message::Report(report));
+        }
+        if let Some(probe) = self.leading.as_ref().and_then(|leading| leading.probe)
+            && self.probed.insert(to, probe) != Some(probe)
+        {
+            return Ok(Message::Probe(probe));
+        }
+        if self.clock.reached_leader_within(PING_AFTER) || !self.members.contains(&(to, true)) {
+            // The leader's reports are due often; the others are woken when there is something to send.
+            let is_leader = self.reporter.leader() == Some(to);
+            return Err(if is_leader { REPORT_EVERY } else { REVIEW_EVERY });
+        }
+        let due = self.pings.get(&to).is_none_or(|at| now.running >= *at + REPORT_EVERY);
+        if due && self.reporter.leader() != Some(to) {
+            self.pings.insert(to, now.running);
+            return Ok(Message::Ping);
+        }
+        Err(REPORT_EVERY)
+    }
+
+    /// A node answered a message.
+    pub(super) fn answered(&mut self, now: Instant, from: NodeId, reply: Reply) {
+        let now = self.clock.advance(now);
+        self.answers.insert(from, now.running);
+        self.look_for_majority(now);
+        match reply {
+            Reply::Report(ReportAnswer { accepted: true, leader }) => {
+                let leader = leader.filter(|answer| answer.term >= self.term);
+                if leader.is_some() {
+                    self.clock.reach_leader();
+                }
+                self.reporter.accepted(from, leader, &mut self.sessions);
+            }
+            Reply::Report(ReportAnswer { accepted: false, .. }) => self.reporter.failed(now, from),
+            Reply::Received | Reply::IdleTimes(_) | Reply::Refused => {}
+        }
+    }
+
+    /// A message got no answer.
+    pub(super) fn failed(&mut self, now: Instant, to: NodeId, message: &Message) {
+        let now = self.clock.advance(now);
+        match message {
+            Message::Report(_) => {
+                self.counters.reports_failed += 1;
+                self.reporter.failed(now, to);
+            }
+            // Sent again with the next probe, which comes soon.
+            Message::Probe(_) | Message::Ping | Message::IdleTimes => {}
+        }
+    }
+
+    fn look_for_majority(&mut self, now: Now) {
+        let answers = |node: &NodeId| {
+            let lately = |at: &Duration| now.running <= *at + super::clock::CONTACT_FOR;
+            *node == self.node_id || self.answers.get(node).is_some_and(lately)
+        };
+        let voters = self.members.iter().filter(|(_, votes)| *votes).map(|(node, _)| node);
+        let (all, reached) = (voters.clone().count(), voters.filter(|node| answers(node)).count());
+        if reached * 2 > all {
+            self.clock.reach_majority();
+        }
+    }
+
+    /// A message of another node.
+    pub(super) fn receive(
+        &mut self,
+        now: Instant,
+        from: NodeId,
+        message: Message,
+        leader: Option<&Leader<'_>>,
+    ) -> Reply {
+        let now = self.clock.advance(now);
+        match message {
+            Message::Report(report) => Reply::Report(self.receive_report(now, from, &report, leader)),
+            Message::Probe(probe) => {
+                self.reporter.answer_probe(from, probe);
+                self.wakes.senders = true;
+                Reply::Received
+            }
+            Message::Ping => Reply::Received,
+            Message::IdleTimes => match &self.leading {
+                Some(_) if leader.is_some() => Reply::IdleTimes(self.idle_times(now)),
+                _ => Reply::Refused,
+            },
+        }
+    }
+
+    fn receive_report(
+        &mut self,
+        now: Now,
+        from: NodeId,
+        report: &Report,
+        leader: Option<&Leader<'_>>,
+    ) -> ReportAnswer {
+        self.counters.reports_received += 1;
+        let Self { leading: Some(leading), sessions, .. } = self else {
+            return ReportAnswer { accepted: false, leader: None };
+        };
+        if from == self.node_id || !leading.receive(now, from, report, sessions) {
+            self.counters.report_gaps += 1;
+            return ReportAnswer { accepted: false, leader: None };
+        }
+        self.wakes.decider |= !leading.disconnects.is_empty();
+        let leader = leader.map(|leader| leading.answer(from, report, leader));
+        ReportAnswer { accepted: true, leader }
+    }
+
+    /// The registration of a broker in this node's table, or that there is none.
+    pub(super) fn follow(&mut self, now: Instant, broker: &BrokerKey, live: Option<&Live>) {
+        let now = self.clock.advance(now);
+        if let Some(leading) = &mut self.leading {
+            leading.leases.follow(now.in_service, broker, live);
+        }
+    }
+
+    /// The whole table, when single changes were missed, and at the start.
+    pub(super) fn follow_all(&mut self, now: Instant, table: &RouteInfo) {
+        let in_service = self.clock.advance(now).in_service;
+        match &mut self.leading {
+            None => self.guard.follow(in_service, table.eviction_guard().is_some()),
+            Some(leading) => {
+                let gone: Vec<BrokerKey> = leading.leases.iter().map(|(key, _)| key.clone()).collect();
+                let all = gone.iter().chain(table.lives().map(|(key, _)| key));
+                all.for_each(|key| leading.leases.follow(in_service, key, table.live(key)));
+            }
+        }
+        self.followed(now, table.revision().map_or(0, |id| id.index), &Left::default(), table);
+    }
+
+    /// The guard began or ended by an entry.
+    pub(super) fn follow_guard(&mut self, now: Instant, active: bool) {
+        let now = self.clock.advance(now);
+        self.guard.follow(now.in_service, active);
+    }
+
+    /// How many of the brokers that leave count for the guard; to be asked before the leases follow the table.
+    pub(super) fn guarded(&self, left: &Left) -> usize {
+        let gone: Vec<BrokerKey> = left.expired.iter().chain(&left.disconnected).cloned().collect();
+        match &self.leading {
+            Some(leading) => leading.guarded(&self.guard, &gone).0,
+            // Only the leader knows which brokers were heard since the guard began.
+            None if self.guard.since().is_some() => 0,
+            None => gone.len(),
+        }
+    }
+
+    /// Everything up to this index was followed, in which these brokers left.
+    pub(super) fn followed(&mut self, now: Instant, index: u64, left: &Left, table: &RouteInfo) {
+        self.clock.advance(now);
+        self.followed = self.followed.max(index);
+        self.counters.expired += left.expired.len() as u64;
+        self.counters.disconnected += left.disconnected.len() as u64;
+        if let Some(leading) = &mut self.leading {
+            leading.removals.applied(index);
+        }
+        let applied = self.followed;
+        let current = |key: &BrokerKey, at: Position| match table.live(key) {
+            Some(live) => live.incarnation <= at,
+            None => applied < at.index,
+        };
+        self.sessions.retain_disconnects(current);
+    }
+
+    /// So many removals that count for the guard were applied.
+    pub(super) fn guarded_left(&mut self, now: Instant, count: usize, table: &RouteInfo) {
+        let now = self.clock.advance(now);
+        let population = match &self.leading {
+            Some(leading) => leading.guarded(&self.guard, &[]).1,
+            None => table.lives().len(),
+        };
+        self.guard.applied(now.in_service, count, population);
+    }
+
+    /// The connections of this node over which a broker speaks.
+    pub(super) fn connections_of(&self, broker: &BrokerKey) -> Vec<SessionId> {
+        self.sessions.connections_of(broker)
+    }
+
+    /// Time goes on. At least every [`super::clock::LATENESS_MAX`], or that counts as a pause.
+    pub(super) fn tick(&mut self, now: Instant, leader: Option<&Leader<'_>>) {
+        let now = self.clock.advance(now);
+        self.wakes.senders |= !self.clock.reached_leader_within(PING_AFTER);
+        let Some(leading) = &mut self.leading else { return };
+        leading.tick(now);
+        if now.running >= self.reviewed + REVIEW_EVERY {
+            self.reviewed = now.running;
+            let any = |since| leading.leases.iter().any(|(_, lease)| lease.alive() <= since);
+            self.guard.review(any);
+        }
+        let Some(leader) = leader else { return };
+        // Requests that waited for another leader, or for the end of a removal.
+        let Self { reporter, sessions, leading: Some(leading), .. } = self else { return };
+        reporter.confirm_here(|slot| {
+            let status = leading.status(leader, sessions.key(slot)?);
+            answered(status, leader.term, leader.applied())
+        });
+    }
+
+    /// Decides, as the leader that this node is at this moment.
+    pub(super) fn decide(&mut self, now: Instant, leader: &Leader<'_>) -> Decision {
+        let now = self.clock.advance(now);
+        let Self { leading: Some(leading), guard, sessions, .. } = self else { return Decision::default() };
+        let before = leading.probe;
+        let decision = leading.decide(now, leader, guard, sessions);
+        self.wakes.senders |= leading.probe != before;
+        decision
+    }
+
+    /// How the proposal of a removal ended.
+    pub(super) fn proposed(&mut self, now: Instant, term: u64, batch: u64, end: ProposalEnd) {
+        let now = self.clock.advance(now);
+        self.counters.removals_retried += u64::from(end != ProposalEnd::Applied);
+        if let Some(leading) = self.leading.as_mut().filter(|leading| leading.term == term) {
+            leading.removals.ended(now.running, batch, end);
+        }
+        self.wakes.decider = true;
+    }
+
+    /// How the proposal of the guard ended.
+    pub(super) fn guard_proposed(&mut self, now: Instant, term: u64, end: ProposalEnd) {
+        let now = self.clock.advance(now);
+        if let Some(leading) = self.leading.as_mut().filter(|leading| leading.term == term) {
+            leading.guard_proposed(now, end);
+        }
+    }
+
+    /// Whether a proposal of unknown outcome waits to learn where this leader's log ends.
+    pub(super) fn wants_last_index(&mut self, now: Instant) -> bool {
+        let now = self.clock.advance(now);
+        self.leading.as_ref().is_some_and(|leading| leading.removals.wants_last_index(now.running))
+    }
+
+    /// Where this leader's log ends.
+    pub(super) fn last_index(&mut self, now: Instant, index: u64) {
+        let now = self.clock.advance(now);
+        if let Some(leading) = &mut self.leading {
+            leading.removals.last_index(now.running, index);
+            leading.removals.applied(self.followed);
+        }
+    }
+
+    /// How long a broker has been idle: everywhere at the leader, at this node otherwise.
+    pub(super) fn idle(&mut self, now: Instant, broker: &BrokerKey) -> Option<Duration> {
+        let now = self.clock.advance(now);
+        let since = match &self.leading {
+            Some(leading) => leading.leases.get(broker)?.idle_since(),
+            None => self.sessions.heard(broker)?,
+        };
+        Some(now.in_service.saturating_sub(since))
+    }
+
+    /// The same for all brokers, milliseconds, in order.
+    pub(super) fn all_idle(&mut self, now: Instant) -> BTreeMap<BrokerKey, u64> {
+        let now = self.clock.advance(now);
+        match &self.leading {
+            Some(_) => self.idle_times(now).into_iter().collect(),
+            None => {
+                let idle = |at: Duration| millis(now.in_service.saturating_sub(at));
+                self.sessions.iter().map(|(key, heard)| (key.clone(), idle(heard))).collect()
+            }
+        }
+    }
+
+    fn idle_times(&self, now: Now) -> Vec<(BrokerKey, u64)> {
+        let leases = self.leading.iter().flat_map(|leading| leading.leases.iter());
+        let idle = |since: Duration| millis(now.in_service.saturating_sub(since));
+        let mut idle: Vec<_> = leases.map(|(key, lease)| (key.clone(), idle(lease.idle_since()))).collect();
+        idle.sort_unstable();
+        idle
+    }
+
+    /// The leader to ask for idle times, when it is another node.
+    pub(super) fn leader_elsewhere(&self) -> Option<NodeId> {
+        self.reporter.leader().filter(|leader| *leader != self.node_id && self.leading.is_none())
+    }
+
+    pub(super) fn status(&mut self, now: Instant) -> LivenessStatus {
+        let Totals { guard, counters } = self.totals(now);
+        let now = self.clock.advance(now);
+        let Some(leading) = &self.leading else {
+            return LivenessStatus { guard, counters, ..LivenessStatus::default() };
+        };
+        let broker = |(key, lease): (&BrokerKey, &super::leases::Lease)| {
+            let here = self.sessions.strength(key).map(|strength| (self.node_id, strength));
+            BrokerStatus {
+                key: key.clone(),
+                broker: lease.broker.clone(),
+                idle: now.in_service.saturating_sub(lease.idle_since()),
+                timeout: lease.timeout,
+                sessions: here.into_iter().chain(leading.nodes.sessions_of(key)).collect(),
+                disconnected: leading.disconnects.contains(key),
+                held: leading.is_held(now, &self.guard, key, lease),
+            }
+        };
+        let mut brokers: Vec<_> = leading.leases.iter().map(broker).collect();
+        brokers.sort_unstable_by(|a: &BrokerStatus, b| a.key.cmp(&b.key));
+        let nodes = leading.nodes.status().map(|(node, reachable, at, sessions)| NodeStatus {
+            node,
+            reachable,
+            since_report: at.map(|at| now.running.saturating_sub(at)),
+            sessions,
+        });
+        LivenessStatus { brokers, nodes: nodes.collect(), guard, counters }
+    }
+
+    /// Guard and counters. Looks at the brokers only while the guard is active.
+    pub(super) fn totals(&mut self, now: Instant) -> Totals {
+        let now = self.clock.advance(now);
+        let held = match (self.guard.since(), &self.leading) {
+            (Some(_), Some(leading)) => {
+                let held = |(key, lease): &(&BrokerKey, _)| leading.is_held(now, &self.guard, key, lease);
+                leading.leases.iter().filter(held).count()
+            }
+            _ => 0,
+        };
+        let counters = Counters {
+            pauses: self.clock.pauses(),
+            sessions_refused: self.sessions.refused(),
+            ..self.counters
+        };
+        Totals { guard: self.guard.status(now.in_service, held), counters }
+    }
+
+    /// A min-broker-id notice was handed out.
+    pub(super) fn count_notice(&mut self) {
+        self.counters.notices += 1;
+    }
+}

@@ -215,10 +215,10 @@ pub enum Cause {
     Asked,
     /// Its last connection was closed by the peer.
     Disconnected,
-    /// Silent for longer than its timeout.
+    /// Without a heartbeat for longer than its timeout.
     Expired {
-        /// How long it had been silent.
-        silence_ms: u64,
+        /// Time since its last heartbeat, milliseconds.
+        idle_ms: u64,
     },
 }
 

@@ -7,7 +7,7 @@
 
 use crate::LogId;
 use crate::files::{Files, Lock, read_exact_at};
-use crate::log::{Cut, Place};
+use crate::log_place::{LogPlace, TruncatedTail};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,11 +38,11 @@ pub struct Marker {
     /// Last segment of the log that must be there; 0 before the first is made.
     pub last_segment: u64,
     /// The log is on stable storage at least up to here.
-    pub synced: Place,
+    pub synced: LogPlace,
     /// Last entry of the newest durable snapshot.
     pub snapshot: Option<LogId>,
-    /// The last torn tail that was cut off, until [`MarkerFile::forget_cut`].
-    pub cut: Option<Cut>,
+    /// The last torn tail that was cut off, until [`MarkerFile::forget_truncated_tail`].
+    pub truncated_tail: Option<TruncatedTail>,
 }
 
 /// Why a marker is not read.
@@ -179,8 +179,8 @@ impl MarkerFile {
     ///
     /// # Errors
     /// The disk fails.
-    pub fn forget_cut(&self) -> io::Result<()> {
-        self.update(|marker| marker.cut = None)
+    pub fn forget_truncated_tail(&self) -> io::Result<()> {
+        self.update(|marker| marker.truncated_tail = None)
     }
 }
 

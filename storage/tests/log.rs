@@ -60,7 +60,7 @@ fn append(log: &dyn Log, entries: Vec<Entry>) {
 #[test]
 fn a_new_log_is_empty() {
     let opened = open(&MemoryFiles::new());
-    assert!(opened.created && opened.cut.is_none());
+    assert!(opened.created && opened.truncated_tail.is_none());
     assert_eq!(opened.log.state(), storage::log::LogState::default());
     assert_eq!(opened.log.read(0..0, 10).unwrap(), []);
     opened.log.read(0..1, 10).unwrap_err();
@@ -104,7 +104,7 @@ fn everything_is_there_after_reopening_with_and_without_a_close() {
                 std::mem::forget(opened);
             }
             let again = open(&files);
-            assert!(!again.created && again.cut.is_none(), "{name}");
+            assert!(!again.created && again.truncated_tail.is_none(), "{name}");
             assert_eq!(again.log.state(), before, "{name}, close {close}");
             assert_eq!(again.log.read(range, usize::MAX).unwrap(), read, "{name}, close {close}");
         }

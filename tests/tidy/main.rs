@@ -153,8 +153,6 @@ const KNOWN_CIRCLES: &[(&str, &str, &str)] = &[
     ("src", "crate::server", "registry worker"),
     ("raft/src", "crate", "context core cut_tail peer"),
     ("raft/src", "crate", "machine membership published snapshot types"),
-    ("storage/src", "crate", "directory log marker"),
-    ("storage/src", "crate::route_info", "steps tables"),
 ];
 
 #[test]

@@ -8,7 +8,7 @@
 //! [`RouteInfo::check_registration`] and [`RouteInfo::prepare`] ask the same function.
 //!
 //! - `plan`, `register`, `difference`, `notices`: registrations, whole or as the difference to the table;
-//! - `steps`: what the last registrations changed, for those who compare again;
+//! - `topic_changes`: the topics that the last registrations changed, to compare only those again;
 //! - `remove`: brokers that leave, one or hundreds at once;
 //! - `topics`, `permissions`, `kv`: the other changes;
 //! - `audit`: the history; `invariants`: what holds in every state;
@@ -29,10 +29,10 @@ mod plan;
 mod prepare;
 mod register;
 mod remove;
-mod steps;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod topic_changes;
 mod topics;
 
 pub use audit::AUDIT_RECORDS_MAX;
@@ -40,7 +40,7 @@ pub use chunks::{CHUNK_FORMAT, Chunks};
 pub use hash::{HASH_FORMAT, StateHash};
 pub use kv::ORDER_TOPIC_CONFIG;
 pub use load::{LoadError, Loader};
-pub use tables::{AuditRecord, BrokerKey, Group, Live, RouteInfo, Topic};
+pub use tables::{AuditRecord, BrokerData, BrokerKey, BrokerLiveInfo, RouteInfo, Topic};
 
 use crate::command::{Change, Command, Registration};
 use crate::outcome::{Event, Outcome};

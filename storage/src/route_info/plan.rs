@@ -1,6 +1,6 @@
 //! What a registration would change: the pure half of REGISTER_BROKER, which apply and the edge share.
 
-use super::{BrokerKey, Group, Live, RouteInfo};
+use super::{BrokerData, BrokerKey, BrokerLiveInfo, RouteInfo};
 use crate::Position;
 use crate::command::{
     Basis, HEARTBEAT_TIMEOUT_DEFAULT_MS, MASTER_ID, Name, PERM_WRITE, QueueConfig, Registration,
@@ -23,10 +23,10 @@ pub(super) struct Plan<'a> {
     /// Number of different topics in the registration.
     pub(super) topic_count: u32,
     /// The group afterwards, and whether that differs beside its version.
-    pub(super) group: Group,
+    pub(super) group: BrokerData,
     pub(super) group_changes: bool,
     /// The live entry afterwards, and whether that differs beside its incarnation.
-    pub(super) live: Live,
+    pub(super) live: BrokerLiveInfo,
     pub(super) live_changes: bool,
     /// This (cluster, address) was live under this name before.
     pub(super) known: bool,
@@ -226,11 +226,11 @@ impl RouteInfo {
         r.filter_servers.as_ref().filter(|list| list.as_slice() != present)
     }
 
-    fn group_after(&self, r: &Registration, group: Option<&Group>, kept: &[&(i64, Name)]) -> Group {
+    fn group_after(&self, r: &Registration, group: Option<&BrokerData>, kept: &[&(i64, Name)]) -> BrokerData {
         let mut brokers: BTreeMap<i64, Name> =
             kept.iter().map(|(id, address)| (*id, address.clone())).collect();
         brokers.insert(r.id, r.address.clone());
-        Group {
+        BrokerData {
             cluster: group.map_or_else(|| r.cluster.clone(), |g| g.cluster.clone()),
             zone: r.zone.clone(),
             acting_master: r.acting_master == Some(true),
@@ -242,9 +242,9 @@ impl RouteInfo {
     fn leaving(
         &self,
         r: &Registration,
-        group: Option<&Group>,
+        group: Option<&BrokerData>,
         holder: Option<&Name>,
-        registered: Option<&Live>,
+        registered: Option<&BrokerLiveInfo>,
     ) -> Vec<(BrokerKey, RemovedBy)> {
         let mut leaving = Vec::new();
         let key = BrokerKey { cluster: r.cluster.clone(), address: r.address.clone() };
@@ -270,8 +270,8 @@ fn kept_slots<'a>(r: &Registration, slots: &'a [(i64, Name)]) -> Vec<&'a (i64, N
     slots.iter().filter(|(id, address)| *address != r.address || *id == r.id).collect()
 }
 
-fn live_after(r: &Registration) -> Live {
-    Live {
+fn live_after(r: &Registration) -> BrokerLiveInfo {
+    BrokerLiveInfo {
         broker: r.broker.clone(),
         id: r.id,
         data_version: r.data_version,
@@ -283,11 +283,11 @@ fn live_after(r: &Registration) -> Live {
     }
 }
 
-fn same_group(a: &Group, b: &Group) -> bool {
+fn same_group(a: &BrokerData, b: &BrokerData) -> bool {
     a.zone == b.zone && a.acting_master == b.acting_master && a.brokers == b.brokers
 }
 
-fn same_live(a: &Live, b: &Live) -> bool {
+fn same_live(a: &BrokerLiveInfo, b: &BrokerLiveInfo) -> bool {
     a.broker == b.broker
         && a.id == b.id
         && a.data_version == b.data_version

@@ -1,7 +1,7 @@
 //! REGISTER_BROKER: carrying a registration out.
 
 use super::plan::Plan;
-use super::{BrokerKey, Group, Live, RouteInfo};
+use super::{BrokerData, BrokerKey, BrokerLiveInfo, RouteInfo};
 use crate::Position;
 use crate::command::{Name, PERM_WRITE, Registration};
 use crate::outcome::{ConflictKind, Event, Outcome, PermissionCause, RemovedBy};
@@ -45,9 +45,21 @@ impl RouteInfo {
         }
         if plan.leaves_group_alone() {
             let put = plan.put.iter().map(|(topic, _)| (*topic).clone());
-            self.note_step(&r.broker, version_before, at, put.chain(plan.absent.iter().cloned()));
+            self.note_topic_change(&r.broker, version_before, at, put.chain(plan.absent.iter().cloned()));
         }
         Outcome::Done { changed: true }
+    }
+
+    /// A registration took a broker name from one version to the next and touched these topics only.
+    fn note_topic_change(
+        &mut self,
+        broker: &Name,
+        from: Position,
+        to: Position,
+        topics: impl Iterator<Item = Name>,
+    ) {
+        let changes = self.topic_changes.entry(broker.clone()).or_default();
+        *changes = changes.and(from, to, topics);
     }
 
     /// Removes those whose place this registration takes.
@@ -69,7 +81,7 @@ impl RouteInfo {
         if let Some(id) = plan.former_id {
             let key = BrokerKey { cluster: r.cluster.clone(), address: r.address.clone() };
             if let Some(live) = self.live.get(&key) {
-                events.push(removed_event(&key, &Live { id, ..live.clone() }, RemovedBy::Moved));
+                events.push(removed_event(&key, &BrokerLiveInfo { id, ..live.clone() }, RemovedBy::Moved));
             }
         }
     }
@@ -85,14 +97,14 @@ impl RouteInfo {
         }
         match self.groups.get_mut(&broker) {
             Some(group) if !plan.group_changes => group.version = at,
-            Some(group) => *group = Group { version: at, ..plan.group.clone() },
+            Some(group) => *group = BrokerData { version: at, ..plan.group.clone() },
             None => {
-                let group = Group { version: at, cluster: cluster.clone(), ..plan.group.clone() };
+                let group = BrokerData { version: at, cluster: cluster.clone(), ..plan.group.clone() };
                 self.groups.insert(broker.clone(), group);
             }
         }
         let key = BrokerKey { cluster, address: r.address.clone() };
-        let live = Live { incarnation: at, broker: broker.clone(), ..plan.live.clone() };
+        let live = BrokerLiveInfo { incarnation: at, broker: broker.clone(), ..plan.live.clone() };
         match self.live.get_mut(&key) {
             Some(present) => *present = live,
             None => {
@@ -152,7 +164,7 @@ impl RouteInfo {
 }
 
 /// The event of a broker that leaves.
-pub(super) fn removed_event(key: &BrokerKey, live: &Live, cause: RemovedBy) -> Event {
+pub(super) fn removed_event(key: &BrokerKey, live: &BrokerLiveInfo, cause: RemovedBy) -> Event {
     Event::BrokerRemoved {
         cluster: key.cluster.clone(),
         broker: live.broker.clone(),

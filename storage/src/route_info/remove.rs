@@ -1,7 +1,7 @@
 //! Brokers that leave: asked, disconnected, expired, moved. One pass over the topics for all that go at once.
 
 use super::register::removed_event;
-use super::{BrokerKey, Live, RouteInfo};
+use super::{BrokerKey, BrokerLiveInfo, RouteInfo};
 use crate::command::{Cause, Name, Removal, RemoveBrokers};
 use crate::outcome::{Event, Outcome, RemovedBy};
 use crate::{At, Position};
@@ -34,7 +34,7 @@ impl RouteInfo {
 
     /// Whom a removal means. Broker name and address decide; a named incarnation must be the present one.
     /// Only what was asked for may come without (the leader fills it in before it proposes).
-    pub(super) fn removal_target(&self, removal: &Removal) -> Option<(BrokerKey, &Live)> {
+    pub(super) fn removal_target(&self, removal: &Removal) -> Option<(BrokerKey, &BrokerLiveInfo)> {
         let named = BrokerKey { cluster: removal.cluster.clone(), address: removal.address.clone() };
         let key = match self.live.get(&named) {
             Some(live) if live.broker == removal.broker => named,
@@ -50,7 +50,13 @@ impl RouteInfo {
 
     /// Takes a broker out of the live table, the filter servers and its group's ids. The group may be left
     /// empty: [`RouteInfo::settle`] must follow.
-    pub(super) fn detach(&mut self, key: &BrokerKey, live: &Live, cause: RemovedBy, events: &mut Vec<Event>) {
+    pub(super) fn detach(
+        &mut self,
+        key: &BrokerKey,
+        live: &BrokerLiveInfo,
+        cause: RemovedBy,
+        events: &mut Vec<Event>,
+    ) {
         self.live.remove(key);
         self.filter_servers.remove(key);
         if let Some(group) = self.groups.get_mut(&live.broker) {
@@ -93,7 +99,7 @@ impl RouteInfo {
             return;
         }
         for name in gone {
-            self.steps.remove(name);
+            self.topic_changes.remove(name);
             if let Some(group) = self.groups.remove(name) {
                 events.push(Event::NameGone { cluster: group.cluster, broker: name.clone() });
             }

@@ -101,12 +101,12 @@ fn removals(node: &Node, broker: &Broker) -> Vec<Cause> {
 /// That it was removed once, for its silence, and how long that was.
 fn assert_expired(node: &Node, broker: &Broker) -> u64 {
     let removals = removals(node, broker);
-    let [Cause::Expired { silence_ms }] = removals[..] else {
+    let [Cause::Expired { idle_ms }] = removals[..] else {
         panic!("{} was removed otherwise than for its silence: {removals:?}", broker.name)
     };
     let timeout_ms = u64::try_from(broker.timeout_ms.unwrap()).unwrap();
-    assert!(silence_ms >= timeout_ms, "{}: {silence_ms} of {timeout_ms} ms", broker.name);
-    silence_ms
+    assert!(idle_ms >= timeout_ms, "{}: {idle_ms} of {timeout_ms} ms", broker.name);
+    idle_ms
 }
 
 /// Does something while brokers send heartbeats, each over a connection of its own.

@@ -121,7 +121,7 @@ fn impossible_states_are_refused() {
     let (topic, queues) = of.table.topics().next().map(|(n, t)| (n.clone(), t.clone())).unwrap();
     let (name, group) = of.table.groups().next().map(|(n, g)| (n.clone(), g.clone())).unwrap();
     let topic = || Record::Topic(topic.clone(), queues.clone());
-    let group = || Record::Group(name.clone(), group.clone());
+    let group = || Record::BrokerData(name.clone(), group.clone());
     let refused = |records| load(&stream(records)).err().unwrap().to_string();
     assert!(load(&stream(vec![head()])).is_ok());
     assert!(refused(vec![]).contains("out of place"));

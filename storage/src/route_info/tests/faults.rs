@@ -6,7 +6,7 @@ use crate::outcome::{ConflictKind, Event, Outcome, RemovedBy};
 use crate::route_info::Prepared;
 use crate::{Change, Position};
 
-const EXPIRED: Cause = Cause::Expired { silence_ms: 120_001 };
+const EXPIRED: Cause = Cause::Expired { idle_ms: 120_001 };
 
 #[test]
 fn a_full_table_after_a_single_topic_is_taken_whole() {

@@ -118,12 +118,8 @@ fn registration() -> impl Strategy<Value = Registration> {
 }
 
 fn removals() -> impl Strategy<Value = RemoveBrokers> {
-    let cause = select(vec![
-        Cause::Asked,
-        Cause::Asked,
-        Cause::Disconnected,
-        Cause::Expired { silence_ms: u64::MAX },
-    ]);
+    let cause =
+        select(vec![Cause::Asked, Cause::Asked, Cause::Disconnected, Cause::Expired { idle_ms: u64::MAX }]);
     // `u64::MAX` stands for the present incarnation: see `Step::resolve`.
     let now = Just(Some(Position { index: u64::MAX, number: 0 }));
     let incarnation = prop_oneof![3 => now, 1 => option::of(position())];

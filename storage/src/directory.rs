@@ -8,13 +8,13 @@
 //! <data>/reserve     space that is given back when the disk is full
 //! ```
 
-mod error;
-
-pub use error::OpenError;
+pub use crate::open_error::OpenError;
 
 use crate::files::{Files, Lock};
-use crate::log::{Cut, FileLog, LogOptions, Place, RUNBOOK_DIRECTORY, Surroundings};
+use crate::log::{FileLog, LogEnvironment, LogOptions};
+use crate::log_place::{LogPlace, TruncatedTail};
 use crate::marker::{self, Marker, MarkerError, MarkerFile};
+use crate::open_error::RUNBOOK_DIRECTORY;
 use crate::runtime::Runtime;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -43,8 +43,8 @@ pub struct Opened {
     /// The log.
     pub log: Arc<FileLog>,
     /// A torn tail that was cut off now, or earlier and the node has not caught up since
-    /// ([`MarkerFile::forget_cut`]): other nodes must hear of it.
-    pub cut: Option<Cut>,
+    /// ([`MarkerFile::forget_truncated_tail`]): other nodes must hear of it.
+    pub truncated_tail: Option<TruncatedTail>,
     /// The directory was made just now.
     pub created: bool,
 }
@@ -78,11 +78,11 @@ impl Directory {
             made.map_err(OpenError::io("make", &dir))?;
         }
         let segment_bytes = options.segment_bytes;
-        let around = Surroundings { files, dir, marker: Arc::clone(&marker), runtime, segment_bytes };
-        let log = FileLog::open(around, &options)?;
+        let environment = LogEnvironment { files, dir, marker: Arc::clone(&marker), runtime, segment_bytes };
+        let log = FileLog::open(environment, &options)?;
         let directory = Self { path: path.into(), marker };
-        let cut = directory.marker.get().cut;
-        Ok(Opened { directory, log: Arc::new(log), cut, created })
+        let truncated_tail = directory.marker.get().truncated_tail;
+        Ok(Opened { directory, log: Arc::new(log), truncated_tail, created })
     }
 
     /// Where it is.
@@ -174,9 +174,9 @@ fn make(
         cluster_id: None,
         first_segment: 1,
         last_segment: 0,
-        synced: Place::default(),
+        synced: LogPlace::default(),
         snapshot: None,
-        cut: None,
+        truncated_tail: None,
     };
     MarkerFile::create(Arc::clone(files), path.into(), lock, marker).map_err(OpenError::io("make", path))
 }

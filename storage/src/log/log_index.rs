@@ -1,10 +1,11 @@
-//! What the log holds, as of the last call: its ends, where each entry lies, and the newest entries themselves.
+//! The index of the log, as of the last call: its ends, where each entry lies, and the newest entries themselves.
 //!
-//! Both the live log and recovery change it, by the same rules.
+//! Both the open log and recovery change it, by the same rules.
 
+use super::Entry;
 use super::record::{Checkpoint, PAYLOAD_BYTES_MAX, entry_record_bytes, payload_parts};
-use super::{Entry, Place};
 use crate::LogId;
+use crate::log_place::LogPlace;
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
@@ -17,7 +18,7 @@ pub(crate) struct Slot {
     pub(crate) term: u64,
     pub(crate) payload_bytes: u32,
     /// Unknown until the writer has written it; then it is in `cache`.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<LogPlace>,
 }
 
 impl Slot {
@@ -27,12 +28,12 @@ impl Slot {
     }
 }
 
-/// What the log holds.
+/// The index of the log.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct LogIndex {
     /// Ends and vote.
     pub(crate) ends: Checkpoint,
-    /// The entries that are held: the last of them is `ends.last`.
+    /// One for each entry that the log holds: the last of them is `ends.last`.
     slots: VecDeque<Slot>,
     /// The newest of them in memory: the last of them is `ends.last`.
     cache: VecDeque<Entry>,
@@ -40,11 +41,11 @@ pub(crate) struct Held {
     cache_bytes_max: usize,
     /// Payload bytes of all slots.
     bytes: u64,
-    /// Entries up to this index should be held and are not known (recovery has not seen their segment).
+    /// The log should hold entries up to this index, and recovery has not seen their segment.
     unseen: Option<u64>,
 }
 
-impl Held {
+impl LogIndex {
     pub(crate) fn new(cache_bytes_max: usize) -> Self {
         Self { cache_bytes_max, ..Self::default() }
     }
@@ -55,7 +56,7 @@ impl Held {
         Self { ends, cache_bytes_max, unseen, ..Self::default() }
     }
 
-    /// The first index that is held, or would be.
+    /// The index of the first entry, or of the next when there is none.
     pub(crate) fn first_index(&self) -> u64 {
         self.next_index() - self.slots.len() as u64
     }
@@ -65,12 +66,12 @@ impl Held {
         self.ends.last.map_or(0, |last| last.index.saturating_add(1))
     }
 
-    /// Payload bytes of all entries that are held.
+    /// Payload bytes of all entries.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether entries are missing between the last purged one and the first that is held.
+    /// The indexes that are missing between the last purged entry and the first one here.
     pub(crate) fn hole(&self) -> Option<Range<u64>> {
         let from = self.ends.purged.map_or(0, |id| id.index + 1);
         self.unseen.filter(|&upto| upto >= from).map(|_| from..self.first_index())
@@ -92,8 +93,8 @@ impl Held {
         Ok(())
     }
 
-    /// Adds entries that [`Held::check_append`] let pass.
-    pub(crate) fn append(&mut self, entry: Entry, sequence: u64, place: Option<Place>) {
+    /// Adds entries that [`LogIndex::check_append`] let pass.
+    pub(crate) fn append(&mut self, entry: Entry, sequence: u64, place: Option<LogPlace>) {
         let length = payload_parts(&entry.payload).1.len();
         let payload_bytes = u32::try_from(length).unwrap_or(u32::MAX);
         self.slots.push_back(Slot { sequence, term: entry.id.term, payload_bytes, place });
@@ -157,7 +158,7 @@ impl Held {
     }
 
     /// The writer has written an entry. Ignored when it has been removed since.
-    pub(crate) fn written(&mut self, sequence: u64, index: u64, place: Place) {
+    pub(crate) fn written(&mut self, sequence: u64, index: u64, place: LogPlace) {
         let first = self.first_index();
         let slot = index.checked_sub(first).and_then(|at| self.slots.get_mut(usize::try_from(at).ok()?));
         if let Some(slot) = slot
@@ -177,7 +178,7 @@ impl Held {
         }
     }
 
-    /// An entry that is held: its slot, and itself if it is in memory.
+    /// The slot of an entry, and the entry itself if it is in memory.
     pub(crate) fn get(&self, index: u64) -> Option<(Slot, Option<&Entry>)> {
         let at = usize::try_from(index.checked_sub(self.first_index())?).ok()?;
         let slot = self.slots.get(at)?;

@@ -1,6 +1,6 @@
-//! What callers of the log see and wait for, behind one lock.
+//! What callers of the log and its writer share, behind one lock.
 
-use super::held::Held;
+use super::log_index::LogIndex;
 use super::segment::{EntryPlace, Segment};
 use super::writer::Operation;
 use super::{Done, Entry};
@@ -14,13 +14,15 @@ use std::sync::Arc;
 use std::thread::ThreadId;
 use tokio::time::Instant;
 
-/// What callers see. Locked for moments only, never while the disk works.
-pub(crate) struct Front {
-    pub(crate) held: Held,
+/// The log as callers see it, and the queue to the writer. Locked for moments only, never while the disk works.
+pub(crate) struct SharedLogState {
+    pub(crate) log_index: LogIndex,
+    /// File and salt of each segment.
     pub(crate) files: BTreeMap<u64, (Arc<dyn File>, u64)>,
     pub(crate) queue: VecDeque<Request>,
     /// When the requests that the writer has taken were made.
     pub(crate) taken: VecDeque<Instant>,
+    /// Number of the last call that wrote.
     pub(crate) sequence: u64,
     pub(crate) closing: bool,
     /// Why nothing can be written any more.
@@ -35,7 +37,7 @@ pub(crate) struct Request {
     pub(crate) since: Instant,
 }
 
-/// An entry that was asked for: itself, or where it lies.
+/// An entry that a caller reads: itself, or where it lies.
 pub(crate) enum Found {
     Cached(Entry),
     OnDisk(EntryPlace),
@@ -59,10 +61,10 @@ impl Found {
     }
 }
 
-impl Front {
-    pub(crate) fn new(held: Held) -> Self {
+impl SharedLogState {
+    pub(crate) fn new(log_index: LogIndex) -> Self {
         Self {
-            held,
+            log_index,
             files: BTreeMap::new(),
             queue: VecDeque::new(),
             taken: VecDeque::new(),
@@ -93,24 +95,24 @@ impl Front {
     pub(crate) fn take(&mut self) -> Batch {
         let requests: Vec<Request> = self.queue.drain(..).collect();
         self.taken = requests.iter().map(|request| request.since).collect();
-        Batch { requests, committed: self.held.ends.committed, failure: self.failure() }
+        Batch { requests, committed: self.log_index.ends.committed, failure: self.failure() }
     }
 
     /// The entries of a range, in memory or where they lie: a state that later calls do not change.
     pub(crate) fn find(&self, range: Range<u64>, max_bytes: usize) -> io::Result<Vec<Found>> {
-        let held = self.held.first_index()..self.held.next_index();
+        let present = self.log_index.first_index()..self.log_index.next_index();
         if range.is_empty() {
             return Ok(Vec::new());
         }
-        if range.start < held.start || range.end > held.end {
-            let what = format!("entries {range:?} were asked for, the log holds {held:?}");
+        if range.start < present.start || range.end > present.end {
+            let what = format!("entries {range:?} were asked for, the log holds {present:?}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
         let mut found = Vec::new();
         let mut bytes = 0_usize;
         for index in range {
             let missing = || io::Error::other(format!("entry {index} is neither in memory nor on disk"));
-            let (slot, cached) = self.held.get(index).ok_or_else(missing)?;
+            let (slot, cached) = self.log_index.get(index).ok_or_else(missing)?;
             bytes = bytes.saturating_add(slot.payload_bytes as usize);
             if bytes > max_bytes && !found.is_empty() {
                 break;
@@ -129,10 +131,10 @@ impl Front {
     }
 }
 
-/// What the writer takes at once.
+/// The requests that the writer carries out with one sync.
 pub(crate) struct Batch {
     pub(crate) requests: Vec<Request>,
-    /// Last commit known when they were taken.
+    /// The last commit that the log knew when the writer took them.
     pub(crate) committed: Option<LogId>,
     pub(crate) failure: Option<io::Error>,
 }

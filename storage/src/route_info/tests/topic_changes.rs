@@ -127,7 +127,7 @@ proptest! {
 }
 
 #[test]
-fn the_last_steps_are_known() {
+fn the_last_changes_are_known() {
     let mut w = World::default();
     w.reg(Reg::new("c", "b", 0, "a").topics(TWO));
     let first = w.table.group_version("b");

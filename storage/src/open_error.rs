@@ -3,6 +3,11 @@
 use std::io;
 use std::path::PathBuf;
 
+/// What to do when a file of the log is damaged.
+pub(crate) const RUNBOOK_DAMAGED_LOG: &str = "docs/runbooks/damaged-log.md";
+/// What to do when a data directory is not what it should be.
+pub(crate) const RUNBOOK_DIRECTORY: &str = "docs/runbooks/data-directory.md";
+
 /// Why a data directory is not opened. Nothing in it was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -23,7 +28,7 @@ pub enum OpenError {
         advice: String,
     },
     /// Something that had been on stable storage is not as it was written.
-    #[error("{} is damaged at offset {offset}: {reason}; nothing was changed, see {}", file.display(), crate::log::RUNBOOK_DAMAGED_LOG)]
+    #[error("{} is damaged at offset {offset}: {reason}; nothing was changed, see {}", file.display(), RUNBOOK_DAMAGED_LOG)]
     Damaged {
         /// The file.
         file: PathBuf,

@@ -1,8 +1,8 @@
-//! A node's data directory: locked, checked to be this node's and whole, then opened.
+//! A node's data directory. Opening locks it and checks that it is whole and belongs to this node.
 //!
 //! ```text
 //! <data>/lock        held while a process has it open
-//! <data>/marker      whose it is and what must be in it (see [`crate::marker`])
+//! <data>/marker      which node it belongs to and what must be in it (see [`crate::marker`])
 //! <data>/log/        segments of the log, copies of torn tails
 //! <data>/snapshots/  snapshots
 //! <data>/reserve     space that is given back when the disk is full
@@ -42,8 +42,8 @@ pub struct Opened {
     pub directory: Directory,
     /// The log.
     pub log: Arc<FileLog>,
-    /// A torn tail that was cut off now, or earlier and the node has not caught up since
-    /// ([`MarkerFile::forget_truncated_tail`]): other nodes must hear of it.
+    /// A torn tail that was truncated now, or earlier and the node has not caught up since
+    /// ([`MarkerFile::forget_truncated_tail`]): this node tells the other nodes of it.
     pub truncated_tail: Option<TruncatedTail>,
     /// The directory was made just now.
     pub created: bool,
@@ -70,7 +70,7 @@ impl Directory {
             Some(marker) => (MarkerFile::existing(Arc::clone(&files), path.into(), lock, marker), false),
             None => (make(path, node_id, &files, lock, &*runtime)?, true),
         };
-        // Also when it is there already: whoever made it may have been killed before it was synced.
+        // Also an existing one: the process that made it may have been killed before the sync.
         sync_place(path, &*files).map_err(OpenError::io("sync", path))?;
         let (dir, marker) = (path.join(LOG_DIR), Arc::new(marker));
         if marker.get().last_segment == 0 {
@@ -149,7 +149,7 @@ fn find_marker(path: &Path, node_id: u64, files: &dyn Files) -> Result<Option<Ma
 fn sync_place(path: &Path, files: &dyn Files) -> io::Result<()> {
     files.sync_dir(path)?;
     match path.parent().map(|parent| files.sync_dir(parent)) {
-        // A parent that we may not even list is not one that we made anything in.
+        // This node has made nothing in a parent that it may not even list.
         Some(Err(e)) if e.kind() != io::ErrorKind::PermissionDenied => Err(e),
         _ => Ok(()),
     }

@@ -165,21 +165,21 @@ fn a_read_is_limited_by_bytes_but_never_empty() {
 fn callbacks_come_in_order_and_entries_are_readable_before() {
     let dir = tempfile::tempdir().unwrap();
     let log = open_on_disk(dir.path()).unwrap().log;
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let tell = |number: u64| -> storage::log::Done {
-        let told = Arc::clone(&told);
+    let called = Arc::new(Mutex::new(Vec::new()));
+    let done = |number: u64| -> storage::log::Done {
+        let called = Arc::clone(&called);
         Box::new(move |result| {
             result.unwrap();
-            told.lock().unwrap().push(number);
+            called.lock().unwrap().push(number);
         })
     };
     for index in 0..500 {
-        log.append(entries(1, index..index + 1), tell(index * 2));
+        log.append(entries(1, index..index + 1), done(index * 2));
         assert_eq!(log.read(index..index + 1, 0).unwrap(), entries(1, index..index + 1));
-        log.save_vote(Vote { term: index, node: 1, committed: false }, tell(index * 2 + 1));
+        log.save_vote(Vote { term: index, node: 1, committed: false }, done(index * 2 + 1));
     }
     log.close();
-    assert_eq!(*told.lock().unwrap(), (0..1000).collect::<Vec<_>>());
+    assert_eq!(*called.lock().unwrap(), (0..1000).collect::<Vec<_>>());
     assert_eq!(log.oldest_wait(), None);
     wait(|done| log.append(entries(1, 500..501), done)).unwrap_err();
 }

@@ -1,4 +1,4 @@
-//! Damage at every place of a log: refused with nothing changed, or cut off where nobody was told that it is durable.
+//! Damage at every place of a log: refused with nothing changed, or truncated where no write was acknowledged.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use bytes::Bytes;
@@ -139,7 +139,7 @@ fn damage_anywhere_in_a_segment_of_many_groups() {
 }
 
 #[test]
-fn a_torn_tail_is_copied_aside_cut_and_told_until_it_is_forgotten() {
+fn a_torn_tail_is_copied_truncated_and_reported_until_it_is_forgotten() {
     let files = log(false);
     let path = segments(&files)
         .into_iter()
@@ -159,7 +159,7 @@ fn a_torn_tail_is_copied_aside_cut_and_told_until_it_is_forgotten() {
     drop(opened);
 
     let opened = open(&files).unwrap();
-    assert_eq!(opened.truncated_tail.as_ref(), Some(&cut), "not told yet");
+    assert_eq!(opened.truncated_tail.as_ref(), Some(&cut), "not reported to all yet");
     opened.directory.marker().forget_truncated_tail().unwrap();
     drop(opened);
     let opened = open(&files).unwrap();

@@ -1,4 +1,4 @@
-//! Where the fuzz targets begin: right bytes of each kind, made anew from the code by the tests that also check them.
+//! Where the fuzz targets begin: valid bytes of each kind, made from the code by the tests that also check them.
 
 /// Keeps the seeds of a fuzz target as files, when `FUZZ_CORPUS` names the directory of all corpora (`make fuzz`).
 pub(crate) fn keep(target: &str, seeds: &[Vec<u8>]) {

@@ -64,7 +64,7 @@ pub(crate) fn number(name: &str) -> Option<u64> {
     (digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit())).then_some(number)
 }
 
-/// What tells a segment from all others.
+/// What identifies a segment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Identity {
     pub(crate) number: u64,

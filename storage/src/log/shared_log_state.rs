@@ -86,7 +86,7 @@ impl SharedLogState {
         Some(io::Error::new(*kind, format!("the log cannot be written any more: {reason}")))
     }
 
-    /// When the oldest write that is not yet durable was asked for.
+    /// When the call of the oldest write that is not yet durable was made.
     pub(crate) fn oldest(&self) -> Option<Instant> {
         self.taken.front().copied().or_else(|| Some(self.queue.front()?.since))
     }

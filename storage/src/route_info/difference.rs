@@ -1,4 +1,4 @@
-//! The edge's question: does a registration change anything, and what is the least that must be proposed?
+//! What the edge needs before it proposes a registration: whether it changes anything, and the least to propose.
 
 use super::{RegistrationCheck, RouteInfo};
 use crate::Position;

@@ -31,7 +31,7 @@ pub(super) struct Plan<'a> {
     /// This (cluster, address) was live under this name before.
     pub(super) known: bool,
     pub(super) joins_cluster: bool,
-    /// Who must leave: the address's holder under another name or cluster, and the id's former holder.
+    /// Brokers to remove: the address's holder under another name or cluster, and the id's former holder.
     pub(super) leaving: Vec<(BrokerKey, RemovedBy)>,
     /// The id that this address had in this group before, when it was another.
     pub(super) former_id: Option<i64>,
@@ -51,7 +51,7 @@ impl Plan<'_> {
             && self.leaving.is_empty()
     }
 
-    /// Whether it changes nothing of the broker name but queues, and what this broker tells of itself.
+    /// Whether it changes nothing of the broker name but queues and this broker's own live info.
     pub(super) fn leaves_group_alone(&self) -> bool {
         !(self.group_changes || self.joins_cluster || self.loses_master) && self.leaving.is_empty()
     }
@@ -146,8 +146,8 @@ impl RouteInfo {
     }
 
     /// Whether the table has all that a registration would set of its topics' queues, were its version new to it.
-    /// While nothing of the broker name changes but other topics' queues, the same topics told by the same id and
-    /// flag go on to change nothing.
+    /// While nothing of the broker name changes but other topics' queues, the same topics registered by the
+    /// same id and flag go on to change nothing.
     #[must_use]
     pub fn holds_topics(&self, r: &Registration) -> bool {
         let slots = self.groups.get(&r.broker).map_or(&[][..], |group| &group.brokers);
@@ -184,9 +184,9 @@ impl RouteInfo {
     }
 
     fn topics_to_drop(&self, r: &Registration, topics: &[&TopicConfig], rule: &TopicRule) -> Vec<Name> {
-        let asked =
+        let deletes =
             rule.takes && self.settings.delete_topic_with_broker_registration && r.static_infos.is_empty();
-        let Some(known) = self.topics_of.get(&r.broker).filter(|_| asked) else { return Vec::new() };
+        let Some(known) = self.topics_of.get(&r.broker).filter(|_| deletes) else { return Vec::new() };
         match &r.basis {
             Basis::Whole => known
                 .iter()
@@ -208,7 +208,7 @@ impl RouteInfo {
         if !(rule.takes && rule.all) {
             return Vec::new();
         }
-        // An info that names another broker is left out: nobody writes what another one owns.
+        // An info that names another broker is left out: a broker writes only its own.
         let mut last = BTreeMap::new();
         for pair in r.static_infos.iter().filter(|(_, info)| info.broker.as_ref() == Some(&r.broker)) {
             last.insert(&pair.0, pair);

@@ -24,7 +24,7 @@ impl RouteInfo {
             return Outcome::Done { changed: false };
         }
         if !plan.known {
-            self.tell_conflicts(r, events);
+            self.push_conflicts(r, events);
         }
         let version_before = self.group_version(&r.broker);
         let lowest_before = self.groups.get(&r.broker).and_then(|g| g.lowest().map(|(id, _)| *id));
@@ -32,8 +32,8 @@ impl RouteInfo {
         if routes_change {
             self.brokers_version = at;
         }
-        self.let_leave(at, &plan, r, events);
-        self.enter(at, &plan, r, events);
+        self.remove_replaced(at, &plan, r, events);
+        self.put_broker(at, &plan, r, events);
         self.take_topics(at, &plan, r, events);
         self.take_static_infos(at, &plan, r);
         self.take_filter_servers(&plan, r);
@@ -41,7 +41,7 @@ impl RouteInfo {
             self.wipe_for_missing_master(at, &r.broker, events);
         }
         if lowest_before.is_some_and(|lowest| r.id < lowest) {
-            self.tell_lower_id(r, events);
+            self.push_lower_id(r, events);
         }
         if plan.leaves_group_alone() {
             let put = plan.put.iter().map(|(topic, _)| (*topic).clone());
@@ -62,8 +62,8 @@ impl RouteInfo {
         *changes = changes.and(from, to, topics);
     }
 
-    /// Removes those whose place this registration takes.
-    fn let_leave(&mut self, at: Position, plan: &Plan<'_>, r: &Registration, events: &mut Vec<Event>) {
+    /// Removes the brokers whose place this registration takes.
+    fn remove_replaced(&mut self, at: Position, plan: &Plan<'_>, r: &Registration, events: &mut Vec<Event>) {
         for (key, cause) in &plan.leaving {
             let Some(live) = self.live.get(key).cloned() else { continue };
             if live.broker == r.broker {
@@ -87,7 +87,7 @@ impl RouteInfo {
     }
 
     /// Writes the group, the cluster and the live entry.
-    fn enter(&mut self, at: Position, plan: &Plan<'_>, r: &Registration, events: &mut Vec<Event>) {
+    fn put_broker(&mut self, at: Position, plan: &Plan<'_>, r: &Registration, events: &mut Vec<Event>) {
         let broker =
             self.groups.get_key_value(&r.broker).map_or_else(|| r.broker.clone(), |(k, _)| k.clone());
         let cluster =

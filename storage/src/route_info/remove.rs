@@ -1,4 +1,4 @@
-//! Brokers that leave: asked, disconnected, expired, moved. One pass over the topics for all that go at once.
+//! Removals of brokers: by request, disconnected, expired. One pass over the topics for all brokers of a batch.
 
 use super::register::removed_event;
 use super::{BrokerKey, BrokerLiveInfo, RouteInfo};
@@ -32,8 +32,8 @@ impl RouteInfo {
         Outcome::Removed { count }
     }
 
-    /// Whom a removal means. Broker name and address decide; a named incarnation must be the present one.
-    /// Only what was asked for may come without (the leader fills it in before it proposes).
+    /// The broker that a removal means. Broker name and address decide; a named incarnation must be the present one.
+    /// Only a removal by request may come without one (the leader fills it in before it proposes).
     pub(super) fn removal_target(&self, removal: &Removal) -> Option<(BrokerKey, &BrokerLiveInfo)> {
         let named = BrokerKey { cluster: removal.cluster.clone(), address: removal.address.clone() };
         let key = match self.live.get(&named) {
@@ -88,7 +88,7 @@ impl RouteInfo {
             if group.acting_master && group.master().is_none() {
                 self.wipe_for_missing_master(at, name, events);
             }
-            self.tell_lowest_left(name, lowest_before.as_ref(), events);
+            self.push_lowest_left(name, lowest_before.as_ref(), events);
         }
         self.forget_names(at, &gone, events);
     }
@@ -140,8 +140,8 @@ impl RouteInfo {
         }
     }
 
-    /// The lowest id of a group left: its members must hear of it (acting-master groups only, as in Java).
-    fn tell_lowest_left(&self, name: &Name, before: Option<&(i64, Name)>, events: &mut Vec<Event>) {
+    /// The event for the members of a group whose lowest id has left (acting-master groups only, as in Java).
+    fn push_lowest_left(&self, name: &Name, before: Option<&(i64, Name)>, events: &mut Vec<Event>) {
         let Some(group) = self.groups.get(name) else { return };
         let (Some((min_id, min_address)), Some((id_before, offline))) = (group.lowest(), before) else {
             return;

@@ -87,7 +87,7 @@ pub struct BrokerLiveInfo {
     pub id: i64,
     /// Version of its topic table.
     pub data_version: DataVersion,
-    /// Silence after which it expires, milliseconds.
+    /// Idle time after which it expires, milliseconds.
     pub timeout_ms: u64,
     /// HA address.
     pub ha_address: Option<Name>,
@@ -100,7 +100,7 @@ pub struct BrokerLiveInfo {
 pub struct AuditRecord {
     /// Where in the log.
     pub at: Position,
-    /// Who asked for it, and when.
+    /// The command's origin.
     pub origin: Origin,
     /// What happened.
     pub event: Event,

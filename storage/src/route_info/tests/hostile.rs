@@ -93,17 +93,17 @@ pub(super) fn honest_registration() -> impl Strategy<Value = Registration> {
 
 fn registration() -> impl Strategy<Value = Registration> {
     let topic = (topic(), queue()).prop_map(|(topic, queues)| TopicConfig { topic, queues });
-    let who = (cluster(), broker(), id(), address());
+    let identity = (cluster(), broker(), id(), address());
     let flags = (option::of(name(&["z1", "z2"])), select(vec![None, Some(true), Some(true), Some(false)]));
     let timeout = prop_oneof![9 => Just(None), 1 => option::of(select(vec![i64::MIN, 0, 10_000]))];
     let filters = option::of(vec(name(&["f1", "f2"]), 0..3));
     let rest = (version(), timeout, filters, option::of(name(&["h1", "h2"])));
-    (who, flags, rest, vec(topic, 0..5), basis(), static_infos()).prop_map(
-        |(who, flags, rest, topics, basis, static_infos)| Registration {
-            cluster: who.0,
-            broker: who.1,
-            id: who.2,
-            address: who.3,
+    (identity, flags, rest, vec(topic, 0..5), basis(), static_infos()).prop_map(
+        |(identity, flags, rest, topics, basis, static_infos)| Registration {
+            cluster: identity.0,
+            broker: identity.1,
+            id: identity.2,
+            address: identity.3,
             ha_address: rest.3,
             zone: flags.0,
             acting_master: flags.1,

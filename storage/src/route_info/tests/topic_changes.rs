@@ -16,7 +16,7 @@ type Known = (Registration, Position);
 enum Step {
     Other(Change),
     Register(Registration),
-    /// A broker that was seen before tells what it told then, but for some topics.
+    /// A broker registers again what it registered before, but for some topics.
     Again {
         known: Index,
         version: i64,
@@ -166,7 +166,7 @@ fn a_step_of_many_topics_is_not_kept() {
     assert_eq!(w.table.topics_changed_since("b", first), None);
     let many = w.table.group_version("b");
     w.reg(Reg::new("c", "b", 0, "a").topics(TWO).version(3));
-    assert_eq!(w.table.topics_changed_since("b", many), Some(vec![]), "told, but not other than the table");
+    assert_eq!(w.table.topics_changed_since("b", many), Some(vec![]), "registered, but as in the table");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::Parts;
 use super::content::{snapshot_chunk, snapshot_chunks, snapshot_meta};
-use super::facts::Fact;
+use super::history::HistoryEvent;
 use super::model::{Model, Operation};
 use super::write::open;
 use std::error::Error;
@@ -27,7 +27,7 @@ pub struct Summary {
     pub found: Found,
     /// Operations of the log acknowledged by this writer.
     pub acknowledged: u64,
-    /// Operations asked for after those.
+    /// Calls after those.
     pub in_flight: Vec<Operation>,
     /// Snapshots acknowledged by this writer.
     pub snapshots_acknowledged: usize,
@@ -39,15 +39,15 @@ pub struct Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let told = |id: Option<LogId>| id.map_or("none".to_owned(), |id| id.to_string());
-        let (last, purged) = (told(self.found.log.last()), told(self.found.log.purged));
+        let shown = |id: Option<LogId>| id.map_or("none".to_owned(), |id| id.to_string());
+        let (last, purged) = (shown(self.found.log.last()), shown(self.found.log.purged));
         write!(
             f,
             "log: {} acknowledged, {} in flight, last {last}, ",
             self.acknowledged,
             self.in_flight.len()
         )?;
-        let newest = told(self.found.snapshots.last().copied());
+        let newest = shown(self.found.snapshots.last().copied());
         write!(
             f,
             "purged {purged}; snapshots: {} acknowledged, newest {newest}",
@@ -61,46 +61,48 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Opens a directory and compares it with a writer's facts, and with what the check before found (if there was one).
+/// Opens a directory and compares it with a writer's history, and with what the check before found (if there was one).
 ///
 /// # Errors
 /// Anything acknowledged is missing, anything is damaged, or something is there that was never written.
 pub fn check(
     directory: &Path,
     parts: Parts,
-    facts: &str,
+    history: &str,
     before: Option<&Found>,
 ) -> Result<Summary, Box<dyn Error>> {
-    let facts = Fact::parse_all(facts);
+    let history = HistoryEvent::parse_all(history);
     let found = read(directory, parts)?;
-    if !facts.contains(&Fact::Ready) {
+    if !history.contains(&HistoryEvent::Ready) {
         // It was killed while it opened: nothing may have changed.
         if before.is_some_and(|before| *before != found) {
             return Err(format!("opening changed {before:?} to {found:?}").into());
         }
         return Ok(Summary { found, ..Summary::default() });
     }
-    let said = Said::of(&facts)?;
-    if before.is_some_and(|before| before.snapshots != said.base.snapshots || before.log != said.base.log) {
-        return Err(format!("the check before found {before:?}, the writer {:?}", said.base).into());
+    let reported = Reported::of(&history)?;
+    if before
+        .is_some_and(|before| before.snapshots != reported.base.snapshots || before.log != reported.base.log)
+    {
+        return Err(format!("the check before found {before:?}, the writer {:?}", reported.base).into());
     }
-    said.check_snapshots(&found.snapshots)?;
-    said.check_log(&found.log)?;
+    reported.check_snapshots(&found.snapshots)?;
+    reported.check_log(&found.log)?;
     Ok(Summary {
-        acknowledged: said.acknowledged,
-        snapshots_acknowledged: said.snapshots.len(),
-        in_snapshot: said.tried.is_some(),
-        in_install: said.in_install(),
-        in_flight: said.in_flight(),
+        acknowledged: reported.acknowledged,
+        snapshots_acknowledged: reported.snapshots.len(),
+        in_snapshot: reported.tried.is_some(),
+        in_install: reported.in_install(),
+        in_flight: reported.in_flight(),
         found,
     })
 }
 
-/// What the writer said.
+/// What the writer reported in its history.
 #[derive(Debug, Default)]
-struct Said {
+struct Reported {
     base: Found,
-    /// What was asked of the log, in order.
+    /// The calls of the log, in order.
     operations: Vec<Operation>,
     /// How many of them are acknowledged.
     acknowledged: u64,
@@ -110,31 +112,33 @@ struct Said {
     tried: Option<LogId>,
 }
 
-impl Said {
-    fn of(facts: &[Fact]) -> Result<Self, String> {
-        let mut said = Self::default();
-        for fact in facts {
-            match *fact {
-                Fact::BaseVote(vote) => said.base.log.vote = Some(vote),
-                Fact::BasePurged(purged) => said.base.log.purged = Some(purged),
-                Fact::BaseEntries(term, first, count) => {
-                    said.base.log.apply(Operation::Append { term, first, count });
+impl Reported {
+    fn of(history: &[HistoryEvent]) -> Result<Self, String> {
+        let mut reported = Self::default();
+        for event in history {
+            match *event {
+                HistoryEvent::BaseVote(vote) => reported.base.log.vote = Some(vote),
+                HistoryEvent::BasePurged(purged) => reported.base.log.purged = Some(purged),
+                HistoryEvent::BaseEntries(term, first, count) => {
+                    reported.base.log.apply(Operation::Append { term, first, count });
                 }
-                Fact::BaseSnapshot(last) => said.base.snapshots.push(last),
-                Fact::Ready => {}
-                Fact::Try(_, operation) => said.operations.push(operation),
-                Fact::Ok(number) if number == said.acknowledged + 1 => said.acknowledged = number,
-                Fact::Ok(number) => {
-                    return Err(format!("{number} was acknowledged right after {}", said.acknowledged));
+                HistoryEvent::BaseSnapshot(last) => reported.base.snapshots.push(last),
+                HistoryEvent::Ready => {}
+                HistoryEvent::Try(_, operation) => reported.operations.push(operation),
+                HistoryEvent::Ok(number) if number == reported.acknowledged + 1 => {
+                    reported.acknowledged = number
                 }
-                Fact::TrySnapshot(last) => said.tried = Some(last),
-                Fact::OkSnapshot(last) => {
-                    said.snapshots.push(last);
-                    said.tried = None;
+                HistoryEvent::Ok(number) => {
+                    return Err(format!("{number} was acknowledged right after {}", reported.acknowledged));
+                }
+                HistoryEvent::TrySnapshot(last) => reported.tried = Some(last),
+                HistoryEvent::OkSnapshot(last) => {
+                    reported.snapshots.push(last);
+                    reported.tried = None;
                 }
             }
         }
-        Ok(said)
+        Ok(reported)
     }
 
     fn in_flight(&self) -> Vec<Operation> {
@@ -142,7 +146,7 @@ impl Said {
         self.operations.get(acknowledged..).unwrap_or_default().to_vec()
     }
 
-    /// Whether the snapshot in flight is ahead of all that was asked of the log.
+    /// Whether the snapshot in flight is ahead of all calls of the log.
     fn in_install(&self) -> bool {
         let mut log = self.base.log.clone();
         self.operations.iter().for_each(|operation| log.apply(*operation));

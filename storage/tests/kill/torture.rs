@@ -1,11 +1,11 @@
 //! Writes to a data directory until it is killed, or checks what a killed writer left behind.
 //!
 //! ```text
-//! torture writer DIR [--seed N] [--only snapshots|log]   prints facts, one a line, and never ends
-//! torture checker DIR FACTS [--only snapshots|log]       exit code 1 if anything acknowledged is not there
+//! torture writer DIR [--seed N] [--only snapshots|log]   prints its history, one event a line, and never ends
+//! torture checker DIR HISTORY [--only snapshots|log]       exit code 1 if anything acknowledged is not there
 //! ```
 //!
-//! `tests/kill.rs` drives the same code with kill -9, `scripts/power-cut.sh` with power cuts.
+//! The test in `main.rs` drives the same code with kill -9, `scripts/power-cut.sh` with power cuts.
 
 #![allow(unreachable_pub, reason = "the harness is shared with a test")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the command line")]
@@ -20,7 +20,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: torture writer DIR [--seed N] [--only snapshots|log]
-       torture checker DIR FACTS [--only snapshots|log]";
+       torture checker DIR HISTORY [--only snapshots|log]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -47,9 +47,9 @@ fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
         ["writer", directory] => {
             write(Path::new(directory), parts, seed, Box::new(std::io::stdout()))?;
         }
-        ["checker", directory, facts] => {
-            let facts = std::fs::read_to_string(facts)?;
-            let summary = check(Path::new(directory), parts, &facts, None)?;
+        ["checker", directory, history] => {
+            let history = std::fs::read_to_string(history)?;
+            let summary = check(Path::new(directory), parts, &history, None)?;
             println!("{summary}");
         }
         _ => return Err(USAGE.into()),

@@ -1,12 +1,12 @@
-//! A writer that says what it does, and a checker that holds the disk against what was said.
+//! A writer that prints the history of its calls, and a checker that compares the disk with that history.
 //!
-//! The writer prints each operation before it asks for it (`try`), and each acknowledgement (`ok`). After a crash the
-//! disk must hold the state after some number of operations: at least all that were acknowledged, at most all
-//! that were tried, in their order, the last one in part only where it may be (entries of one append).
+//! The writer prints each operation before it calls the log (`try`), and each acknowledgement (`ok`). After a crash the
+//! disk must hold the state after some number of operations: at least all that were acknowledged, at most all that were
+//! tried, in their order, the last one in part only where it may be (entries of one append).
 
 pub mod check;
 mod content;
-mod facts;
+mod history;
 pub mod model;
 pub mod write;
 

@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 /// A sealed snapshot. Its database is open only while it is read.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct SealedSnapshot {
     pub(super) directory: PathBuf,
     /// Counts up with each snapshot begun; of two with the same log id the higher one holds.
     pub(super) sequence: u64,
@@ -25,11 +25,11 @@ pub(super) struct Kept {
 enum Reader {
     Closed,
     Open(Database),
-    /// Newer snapshots took its place: it must not be opened again, for that would create it anew.
+    /// Newer snapshots took its place: opening it again would create an empty database.
     Removed,
 }
 
-impl Kept {
+impl SealedSnapshot {
     /// A snapshot that was just sealed.
     pub(super) fn new(directory: PathBuf, sequence: u64, pointer: Pointer) -> Self {
         Self { directory, sequence, pointer, reader: Mutex::new(Reader::Closed) }

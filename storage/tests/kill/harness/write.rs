@@ -2,7 +2,7 @@
 
 use super::Parts;
 use super::content::{SplitMix, entry, snapshot_chunk, snapshot_chunks, snapshot_meta};
-use super::facts::{Fact, Facts};
+use super::history::{HistoryEvent, HistoryWriter};
 use super::model::{Model, Operation};
 use std::error::Error;
 use std::io::{self, Write};
@@ -38,26 +38,26 @@ pub fn write(
     directory: &Path,
     parts: Parts,
     seed: u64,
-    facts: Box<dyn Write + Send>,
+    history: Box<dyn Write + Send>,
 ) -> Result<(), Box<dyn Error>> {
-    let facts = Facts::new(facts);
+    let history = HistoryWriter::new(history);
     let mut random = SplitMix(seed);
     let segment_bytes = [64 << 10, 1 << 20, 16 << 20][usize::try_from(random.below(3))?];
     let (opened, snapshots) = open(directory, segment_bytes)?;
     let model = Model::read(&*opened.log)?;
-    say_base(&model, &snapshots, &facts)?;
+    print_base(&model, &snapshots, &history)?;
     if !parts.log {
         let mut last = snapshots.latest().map_or(LogId::default(), |meta| meta.last);
         loop {
             last.index += 1 + random.below(3);
-            write_snapshot(&snapshots, last, &facts)?;
+            write_snapshot(&snapshots, last, &history)?;
         }
     }
-    let snapshots = parts.snapshots.then(|| spawn_snapshots(snapshots, &opened.directory, facts.clone()));
+    let snapshots = parts.snapshots.then(|| spawn_snapshots(snapshots, &opened.directory, history.clone()));
     let floor = model.purged.map_or(0, |purged| purged.index);
     let mut writer = LogWriter {
         log: opened.log,
-        facts,
+        history,
         random,
         model,
         number: 0,
@@ -70,35 +70,35 @@ pub fn write(
     }
 }
 
-fn say_base(model: &Model, snapshots: &dyn Snapshots, facts: &Facts) -> io::Result<()> {
+fn print_base(model: &Model, snapshots: &dyn Snapshots, history: &HistoryWriter) -> io::Result<()> {
     if let Some(vote) = model.vote {
-        facts.say(&Fact::BaseVote(vote))?;
+        history.print(&HistoryEvent::BaseVote(vote))?;
     }
     if let Some(purged) = model.purged {
-        facts.say(&Fact::BasePurged(purged))?;
+        history.print(&HistoryEvent::BasePurged(purged))?;
     }
     for (term, first, count) in model.runs() {
-        facts.say(&Fact::BaseEntries(term, first, count))?;
+        history.print(&HistoryEvent::BaseEntries(term, first, count))?;
     }
     for meta in snapshots.all() {
-        facts.say(&Fact::BaseSnapshot(meta.last))?;
+        history.print(&HistoryEvent::BaseSnapshot(meta.last))?;
     }
-    facts.say(&Fact::Ready)
+    history.print(&HistoryEvent::Ready)
 }
 
-fn write_snapshot(snapshots: &dyn Snapshots, last: LogId, facts: &Facts) -> io::Result<()> {
+fn write_snapshot(snapshots: &dyn Snapshots, last: LogId, history: &HistoryWriter) -> io::Result<()> {
     let mut writer = snapshots.begin(snapshot_meta(last))?;
     for number in 0..snapshot_chunks(last) {
         writer.chunk(&snapshot_chunk(last, number))?;
     }
-    facts.say(&Fact::TrySnapshot(last))?;
+    history.print(&HistoryEvent::TrySnapshot(last))?;
     writer.commit()?;
-    facts.say(&Fact::OkSnapshot(last))
+    history.print(&HistoryEvent::OkSnapshot(last))
 }
 
 /// Writes snapshots beside the log, one at a time.
 struct SnapshotThread {
-    ask: Sender<LogId>,
+    requests: Sender<LogId>,
     written: Receiver<Vec<LogId>>,
     busy: bool,
     newest: Option<LogId>,
@@ -106,22 +106,26 @@ struct SnapshotThread {
     purge_upto: Option<LogId>,
 }
 
-fn spawn_snapshots(snapshots: SledSnapshots, directory: &Directory, facts: Facts) -> SnapshotThread {
-    let (ask, asked) = channel::<LogId>();
-    let (tell, written) = channel();
+fn spawn_snapshots(
+    snapshots: SledSnapshots,
+    directory: &Directory,
+    history: HistoryWriter,
+) -> SnapshotThread {
+    let (requests, requested) = channel::<LogId>();
+    let (results, written) = channel();
     let newest = snapshots.latest().map(|meta| meta.last);
     let marker = Arc::clone(directory.marker());
     std::thread::spawn(move || {
-        for last in asked {
-            let done = write_snapshot(&snapshots, last, &facts).and_then(|()| marker.set_snapshot(last));
+        for last in requested {
+            let done = write_snapshot(&snapshots, last, &history).and_then(|()| marker.set_snapshot(last));
             fail_loudly(done);
             let kept = snapshots.all().iter().map(|meta| meta.last).collect();
-            if tell.send(kept).is_err() {
+            if results.send(kept).is_err() {
                 return;
             }
         }
     });
-    SnapshotThread { ask, written, busy: false, newest, purge_upto: None }
+    SnapshotThread { requests, written, busy: false, newest, purge_upto: None }
 }
 
 /// A writer that cannot write must not look as if it were killed.
@@ -137,9 +141,9 @@ fn fail_loudly(result: io::Result<()>) {
 
 struct LogWriter {
     log: Arc<dyn Log>,
-    facts: Facts,
+    history: HistoryWriter,
     random: SplitMix,
-    /// The log after everything that was asked for.
+    /// The log after all calls.
     model: Model,
     number: u64,
     /// No truncation below: what is committed, purged or in a snapshot.
@@ -176,14 +180,14 @@ impl LogWriter {
         drop(changed.wait_while(guard, |acknowledged| number - *acknowledged >= IN_FLIGHT_MAX));
     }
 
-    fn ask(&mut self, operation: Operation) -> io::Result<()> {
+    fn call(&mut self, operation: Operation) -> io::Result<()> {
         self.number += 1;
         let number = self.number;
-        self.facts.say(&Fact::Try(number, operation))?;
+        self.history.print(&HistoryEvent::Try(number, operation))?;
         self.model.apply(operation);
-        let (facts, acknowledged) = (self.facts.clone(), Arc::clone(&self.acknowledged));
+        let (history, acknowledged) = (self.history.clone(), Arc::clone(&self.acknowledged));
         let done = Box::new(move |result: io::Result<()>| {
-            fail_loudly(result.and_then(|()| facts.say(&Fact::Ok(number))));
+            fail_loudly(result.and_then(|()| history.print(&HistoryEvent::Ok(number))));
             *acknowledged.0.lock().unwrap_or_else(PoisonError::into_inner) = number;
             acknowledged.1.notify_all();
         });
@@ -208,7 +212,7 @@ impl LogWriter {
     fn append(&mut self) -> io::Result<()> {
         let first = self.model.last().map_or(0, |last| last.index + 1);
         let count = 1 + self.random.below(8);
-        self.ask(Operation::Append { term: self.term(), first, count })
+        self.call(Operation::Append { term: self.term(), first, count })
     }
 
     fn vote(&mut self) -> io::Result<()> {
@@ -216,7 +220,7 @@ impl LogWriter {
             Some(vote) if !vote.committed && vote.term >= self.term() => Vote { committed: true, ..vote },
             _ => Vote { term: self.term() + 1, node: 1 + self.random.below(3), committed: false },
         };
-        self.ask(Operation::Vote(vote))
+        self.call(Operation::Vote(vote))
     }
 
     fn truncate(&mut self) -> io::Result<()> {
@@ -225,8 +229,8 @@ impl LogWriter {
         let Some(keep) = self.model.id(index) else { return Ok(()) };
         // A new leader is why anything is truncated; so no id is ever used twice.
         let vote = Vote { term: self.term() + 1, node: 2, committed: true };
-        self.ask(Operation::Vote(vote))?;
-        self.ask(Operation::TruncateAfter(keep))
+        self.call(Operation::Vote(vote))?;
+        self.call(Operation::TruncateAfter(keep))
     }
 
     fn purge(&mut self) -> io::Result<()> {
@@ -243,10 +247,10 @@ impl LogWriter {
             return Ok(());
         }
         self.floor = self.floor.max(upto.index);
-        self.ask(Operation::Purge(upto))
+        self.call(Operation::Purge(upto))
     }
 
-    /// A snapshot of what is there, or one that was received and is far ahead.
+    /// A snapshot of the present state, or one that was received and is far ahead.
     fn snapshot(&mut self) -> io::Result<()> {
         let Some(last) = self.model.last() else { return Ok(()) };
         let ahead = self.random.below(4) == 0;
@@ -255,22 +259,22 @@ impl LogWriter {
         let Some(snapshots) = &mut self.snapshots else {
             // Without snapshots: only the purge that follows one which is ahead.
             self.floor = self.floor.max(id.index);
-            return if ahead { self.ask(Operation::Purge(id)) } else { Ok(()) };
+            return if ahead { self.call(Operation::Purge(id)) } else { Ok(()) };
         };
         if snapshots.busy || snapshots.newest >= Some(id) {
             return Ok(());
         }
         snapshots.busy = true;
         self.floor = self.floor.max(last.index);
-        if snapshots.ask.send(id).is_err() {
+        if snapshots.requests.send(id).is_err() {
             return Err(io::Error::other("the thread of snapshots has ended"));
         }
         if ahead {
             // As a node that installs one: nothing else happens until it is durable, then the log goes.
             let kept = snapshots.written.recv().map_err(io::Error::other)?;
-            snapshots.hear(&kept);
+            snapshots.note_kept(&kept);
             self.floor = id.index;
-            return self.ask(Operation::Purge(id));
+            return self.call(Operation::Purge(id));
         }
         Ok(())
     }
@@ -279,13 +283,13 @@ impl LogWriter {
         if let Some(snapshots) = &mut self.snapshots
             && let Ok(kept) = snapshots.written.try_recv()
         {
-            snapshots.hear(&kept);
+            snapshots.note_kept(&kept);
         }
     }
 }
 
 impl SnapshotThread {
-    fn hear(&mut self, kept: &[LogId]) {
+    fn note_kept(&mut self, kept: &[LogId]) {
         self.busy = false;
         self.newest = kept.last().copied();
         self.purge_upto = kept.first().copied();

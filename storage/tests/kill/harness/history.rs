@@ -1,4 +1,4 @@
-//! The lines that a writer prints.
+//! The history that a writer prints, one event a line.
 
 use super::model::Operation;
 use std::io::{self, Write};
@@ -6,9 +6,9 @@ use std::str::{FromStr, SplitWhitespace};
 use std::sync::{Arc, Mutex, PoisonError};
 use storage::{LogId, Vote};
 
-/// One line.
+/// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fact {
+pub enum HistoryEvent {
     /// The vote that was there when the writer began.
     BaseVote(Vote),
     /// The last purged entry of then.
@@ -17,11 +17,11 @@ pub enum Fact {
     BaseEntries(u64, u64, u64),
     /// A snapshot that was there when the writer began.
     BaseSnapshot(LogId),
-    /// The writer has opened everything and said what it found.
+    /// The writer has opened everything and printed what it found.
     Ready,
-    /// The log is about to be asked for something; numbered from 1.
+    /// The writer is about to call the log; calls are numbered from 1.
     Try(u64, Operation),
-    /// That is durable.
+    /// The log has acknowledged that call.
     Ok(u64),
     /// A snapshot is about to be committed.
     TrySnapshot(LogId),
@@ -29,24 +29,24 @@ pub enum Fact {
     OkSnapshot(LogId),
 }
 
-/// Where facts go. Each is one unbuffered write, so that a line that was printed is never lost with the process.
+/// Prints events. Each is one unbuffered write, so that a line that was printed is never lost with the process.
 #[derive(Clone)]
-pub struct Facts(Arc<Mutex<Box<dyn Write + Send>>>);
+pub struct HistoryWriter(Arc<Mutex<Box<dyn Write + Send>>>);
 
-impl Facts {
+impl HistoryWriter {
     pub fn new(to: Box<dyn Write + Send>) -> Self {
         Self(Arc::new(Mutex::new(to)))
     }
 
-    pub fn say(&self, fact: &Fact) -> io::Result<()> {
-        let line = format!("{}\n", fact.line());
+    pub fn print(&self, event: &HistoryEvent) -> io::Result<()> {
+        let line = format!("{}\n", event.line());
         let mut to = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         to.write_all(line.as_bytes())?;
         to.flush()
     }
 }
 
-impl Fact {
+impl HistoryEvent {
     fn line(&self) -> String {
         let id = |word: &str, id: &LogId| format!("{word} {} {}", id.term, id.index);
         match self {
@@ -67,10 +67,10 @@ impl Fact {
         }
     }
 
-    /// Reads a line. Lines of others (a test's own output) are no facts; neither is a line cut short.
+    /// Reads a line. `None` for the test runner's output and for a line that is cut short.
     pub fn parse(line: &str) -> Option<Self> {
         let mut words = line.split_whitespace();
-        let fact = match words.next()? {
+        let event = match words.next()? {
             "base-vote" => Self::BaseVote(vote(&mut words)?),
             "base-purged" => Self::BasePurged(log_id(&mut words)?),
             "base-entries" => {
@@ -84,10 +84,10 @@ impl Fact {
             "ok-snapshot" => Self::OkSnapshot(log_id(&mut words)?),
             _ => return None,
         };
-        words.next().is_none().then_some(fact)
+        words.next().is_none().then_some(event)
     }
 
-    /// All facts of a text, but for a last line without its end.
+    /// All events of a text, but for a last line without its end.
     pub fn parse_all(text: &str) -> Vec<Self> {
         let whole = text.rfind('\n').map_or("", |end| text.get(..end).unwrap_or_default());
         whole.lines().filter_map(Self::parse).collect()

@@ -7,7 +7,6 @@
 #![allow(unreachable_pub, reason = "the harness is shared with an example")]
 #![allow(clippy::disallowed_methods, reason = "a real process is killed at a real moment")]
 
-#[path = "../examples/torture/harness/mod.rs"]
 mod harness;
 
 use harness::Parts;
@@ -32,9 +31,9 @@ fn child() {
     let seed = words.next().unwrap().parse().unwrap();
     let parts = Parts::only(words.next().unwrap()).unwrap_or_default();
     let directory = words.next().unwrap();
-    let mut facts = File::options().append(true).open("/dev/stdout").unwrap();
-    writeln!(facts).unwrap(); // The test runner has left a line unfinished.
-    write(Path::new(directory), parts, seed, Box::new(facts)).unwrap();
+    let mut history = File::options().append(true).open("/dev/stdout").unwrap();
+    writeln!(history).unwrap(); // The test runner has left a line unfinished.
+    write(Path::new(directory), parts, seed, Box::new(history)).unwrap();
 }
 
 #[test]
@@ -105,10 +104,10 @@ fn rounds(
             break;
         }
         let round_seed = seed.wrapping_add(round.wrapping_mul(0x9e37_79b9));
-        let facts = write_and_kill(directory.path(), part, round_seed, longest_ms);
-        let summary = check(directory.path(), parts, &facts, Some(&before)).unwrap_or_else(|error| {
-            let facts = tail(&facts);
-            panic!("{part}: KILL_SEED={seed}, round {round}: {error}\nafter:\n{facts}")
+        let history = write_and_kill(directory.path(), part, round_seed, longest_ms);
+        let summary = check(directory.path(), parts, &history, Some(&before)).unwrap_or_else(|error| {
+            let history = tail(&history);
+            panic!("{part}: KILL_SEED={seed}, round {round}: {error}\nafter:\n{history}")
         });
         hit.count(&summary);
         println!("{part} {round}: {summary}");
@@ -134,19 +133,19 @@ fn write_and_kill(directory: &Path, part: &str, seed: u64, longest_ms: u64) -> S
         .spawn()
         .unwrap();
     let mut output = BufReader::new(child.stdout.take().unwrap());
-    let mut facts = String::new();
+    let mut history = String::new();
     if !seed.is_multiple_of(16) {
-        while !facts.ends_with("ready\n") {
-            assert!(output.read_line(&mut facts).unwrap() > 0, "the writer ended by itself:\n{facts}");
+        while !history.ends_with("ready\n") {
+            assert!(output.read_line(&mut history).unwrap() > 0, "the writer ended by itself:\n{history}");
         }
     }
     let mixed = seed.wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 20;
     let killer =
         std::thread::spawn(move || kill_after(child, Duration::from_micros(mixed % (longest_ms * 1_000))));
     // Read while it runs: a full pipe would hold it up.
-    output.read_to_string(&mut facts).unwrap();
-    assert!(!killer.join().unwrap(), "the writer ended by itself:\n{}", tail(&facts));
-    facts
+    output.read_to_string(&mut history).unwrap();
+    assert!(!killer.join().unwrap(), "the writer ended by itself:\n{}", tail(&history));
+    history
 }
 
 /// Whether it had ended before.
@@ -158,8 +157,8 @@ fn kill_after(mut child: Child, after: Duration) -> bool {
     ended
 }
 
-fn tail(facts: &str) -> String {
-    let lines: Vec<&str> = facts.lines().collect();
+fn tail(history: &str) -> String {
+    let lines: Vec<&str> = history.lines().collect();
     lines[lines.len().saturating_sub(20)..].join("\n")
 }
 

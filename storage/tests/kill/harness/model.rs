@@ -6,7 +6,7 @@ use std::io;
 use storage::log::Log;
 use storage::{LogId, Vote};
 
-/// Something that was asked of the log.
+/// One call of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// So many entries of one term from an index on.
@@ -29,7 +29,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// Does what was asked.
+    /// Carries an operation out.
     pub fn apply(&mut self, operation: Operation) {
         match operation {
             Operation::Append { term, first, count } => {

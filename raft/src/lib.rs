@@ -34,17 +34,6 @@ mod table_chunks;
 mod transfer;
 mod types;
 
-#[cfg(test)]
-#[path = "../../storage/src/checks/edits.rs"]
-mod edits;
-#[cfg(test)]
-#[path = "../tests/cluster/common/memory.rs"]
-#[allow(dead_code, unreachable_pub, reason = "shared with the integration tests")]
-mod memory;
-#[cfg(test)]
-#[path = "../../storage/src/checks/seeds.rs"]
-mod seeds;
-
 pub use api::*;
 pub use node::{Node, Parts};
 #[cfg(any(test, fuzzing))]

@@ -17,7 +17,7 @@
 //!
 //! This crate knows no network and no consensus.
 
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, fuzzing, feature = "test-kit"))]
 #[doc(hidden)]
 pub mod checks;
 pub mod command;

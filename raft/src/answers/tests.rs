@@ -3,7 +3,6 @@
 
 use super::*;
 use crate::api::{Directory, Member, NodeId, Options, PeerMessages, SnapshotPolicy, Timing};
-use crate::memory::MemoryLog;
 use crate::node::{Node, Parts};
 use crate::peer::{BoxedStream, NetworkFuture, PeerNetwork};
 use crate::published::State;
@@ -14,6 +13,7 @@ use openraft::raft::AppendEntriesRequest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
+use storage::checks::memory_log::MemoryLog;
 use storage::log::Log;
 use storage::runtime::SystemRuntime;
 use storage::snapshots::{MemorySnapshots, Snapshots};

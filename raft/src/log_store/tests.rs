@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::machine::Machine;
-use crate::memory::MemoryLog;
 use openraft::StorageError;
 use openraft::testing::log::{StoreBuilder, Suite};
+use storage::checks::memory_log::MemoryLog;
 use storage::directory::Directory;
 use storage::files::SystemFiles;
 use storage::log::LogOptions;

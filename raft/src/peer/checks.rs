@@ -74,9 +74,9 @@ fn read_frames(mut stream: impl AsyncRead + Unpin) -> (Vec<Frame>, io::ErrorKind
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::edits::{edited, edits};
-    use crate::seeds;
     use proptest::prelude::*;
+    use storage::checks::edits::{edited, edits};
+    use storage::checks::seeds;
 
     #[test]
     fn seeds_pass() {
@@ -94,7 +94,7 @@ mod tests {
             ("peer_handshake", parts, peer_handshake),
         ] {
             seeds.iter().for_each(|seed| check(seed));
-            seeds::keep(target, &seeds);
+            seeds::keep(target, &seeds).unwrap();
         }
     }
 

@@ -176,13 +176,13 @@ mod tests {
     fn seeds_pass() {
         let entries = golden::entries();
         entries.iter().for_each(|entry| commands(entry));
-        seeds::keep("commands", &entries);
+        seeds::keep("commands", &entries).unwrap();
         let chunk = golden::stored("snapshot.chunk");
         let plain = golden::plain(&chunk);
         let chunks = [(0, &chunk), (STREAM, &plain), (STREAM | SEAL, &plain)]
             .map(|(how, bytes): (u8, &Vec<u8>)| [&[how], &**bytes].concat());
         chunks.iter().for_each(|chunk| snapshot(chunk));
-        seeds::keep("snapshot_chunks", &chunks);
+        seeds::keep("snapshot_chunks", &chunks).unwrap();
     }
 
     #[test]

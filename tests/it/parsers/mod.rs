@@ -2,8 +2,6 @@
 //! meaning wherever the bytes are cut. The fuzz targets go on where these stop.
 
 pub(crate) mod checks;
-#[path = "../../../storage/src/checks/seeds.rs"]
-mod seeds;
 
 use bytes::BytesMut;
 use flate2::Compression;
@@ -12,6 +10,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use raft_namesrv::wire::{self, ExtFields, Language, RemotingCommand, Serialization};
 use std::io::Write;
+use storage::checks::seeds;
 
 /// Bits of the texts that parsers look for, and anything between them.
 fn text_of(bits: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
@@ -118,11 +117,11 @@ fn seeds_pass() {
     checks::header(Serialization::RocketMq, &binary);
     bodies.iter().for_each(|body| checks::registration(body));
     text.iter().for_each(|text| checks::properties_text(text));
-    seeds::keep("frame", &frames);
-    seeds::keep("json_header", &[json]);
-    seeds::keep("binary_header", &[binary]);
-    seeds::keep("registration_body", &bodies);
-    seeds::keep("properties_text", &text);
+    seeds::keep("frame", &frames).unwrap();
+    seeds::keep("json_header", &[json]).unwrap();
+    seeds::keep("binary_header", &[binary]).unwrap();
+    seeds::keep("registration_body", &bodies).unwrap();
+    seeds::keep("properties_text", &text).unwrap();
 }
 
 proptest! {

@@ -4,11 +4,9 @@
 #![allow(unreachable_pub, reason = "helpers of all files beside")]
 
 pub mod cuts;
-pub mod memory;
 
 use bytes::Bytes;
 use cuts::Cuts;
-use memory::MemoryLog;
 use raft::{
     Directory, Leadership, Member, Node, NodeId, Options, Parts, PeerMessages, SnapshotPolicy, Timing,
 };
@@ -18,6 +16,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use storage::checks::memory_log::MemoryLog;
 use storage::command::{Origin, PutKv};
 use storage::disk::SpaceLevel;
 use storage::log::Log;

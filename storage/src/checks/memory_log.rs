@@ -1,12 +1,12 @@
-//! A log of memory: it outlives the node that uses it, so a test can stop a node and start it again.
+//! A log in memory: it outlives the node that uses it, so a test can stop a node and start it again.
 
+use crate::log::{Done, Entry, Log, LogState, Payload};
+use crate::{LogId, Vote};
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use storage::log::{Done, Entry, Log, LogState, Payload};
-use storage::{LogId, Vote};
 
 /// A log in memory, durable at once unless it is held up.
 #[derive(Default)]
@@ -21,17 +21,17 @@ struct Inner {
     committed: Option<LogId>,
     vote: Option<Vote>,
     /// While the disk hangs: callbacks that wait, and since when.
-    held: Option<(tokio::time::Instant, Vec<Done>)>,
+    waiting: Option<(tokio::time::Instant, Vec<Done>)>,
     reads_fail: bool,
 }
 
 impl MemoryLog {
     /// From now on nothing becomes durable (`true`), or all of it does (`false`).
     pub fn hang(&self, hang: bool) {
-        let mut inner = self.inner.lock().unwrap();
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if hang {
-            inner.held.get_or_insert_with(|| (tokio::time::Instant::now(), Vec::new()));
-        } else if let Some((_, waiting)) = inner.held.take() {
+            inner.waiting.get_or_insert_with(|| (tokio::time::Instant::now(), Vec::new()));
+        } else if let Some((_, waiting)) = inner.waiting.take() {
             drop(inner);
             waiting.into_iter().for_each(|done| done(Ok(())));
         }
@@ -39,11 +39,11 @@ impl MemoryLog {
 
     /// Reads give errors from now on.
     pub fn fail_reads(&self) {
-        self.inner.lock().unwrap().reads_fail = true;
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).reads_fail = true;
     }
 
     fn done(&self, mut inner: std::sync::MutexGuard<'_, Inner>, done: Done) {
-        if let Some((_, waiting)) = &mut inner.held {
+        if let Some((_, waiting)) = &mut inner.waiting {
             waiting.push(done);
             return;
         }
@@ -61,7 +61,7 @@ fn bytes(entry: &Entry) -> usize {
 
 impl Log for MemoryLog {
     fn state(&self) -> LogState {
-        let inner = self.inner.lock().unwrap();
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         LogState {
             purged: inner.purged,
             last: inner.entries.last_key_value().map(|(_, e)| e.id).or(inner.purged),
@@ -72,7 +72,7 @@ impl Log for MemoryLog {
     }
 
     fn append(&self, entries: Vec<Entry>, done: Done) {
-        let mut inner = self.inner.lock().unwrap();
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         for entry in entries {
             let last = inner.entries.last_key_value().map(|(i, _)| *i).or(inner.purged.map(|id| id.index));
             // openraft's suite begins an empty log anywhere.
@@ -83,30 +83,30 @@ impl Log for MemoryLog {
     }
 
     fn save_vote(&self, vote: Vote, done: Done) {
-        let mut inner = self.inner.lock().unwrap();
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.vote = Some(vote);
         self.done(inner, done);
     }
 
     fn save_committed(&self, committed: Option<LogId>) {
-        self.inner.lock().unwrap().committed = committed;
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).committed = committed;
     }
 
     fn truncate_after(&self, last: Option<LogId>, done: Done) {
-        let mut inner = self.inner.lock().unwrap();
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.entries.split_off(&last.map_or(0, |id| id.index + 1));
         self.done(inner, done);
     }
 
     fn purge(&self, upto: LogId, done: Done) {
-        let mut inner = self.inner.lock().unwrap();
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.entries = inner.entries.split_off(&(upto.index + 1));
         inner.purged = inner.purged.max(Some(upto));
         self.done(inner, done);
     }
 
     fn read(&self, range: Range<u64>, max_bytes: usize) -> io::Result<Vec<Entry>> {
-        let inner = self.inner.lock().unwrap();
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if inner.reads_fail {
             return Err(io::Error::other("reads fail"));
         }
@@ -116,7 +116,7 @@ impl Log for MemoryLog {
             let entry = inner
                 .entries
                 .get(&index)
-                .ok_or_else(|| io::Error::other(format!("entry {index} is not held")))?;
+                .ok_or_else(|| io::Error::other(format!("entry {index} is not in the log")))?;
             total += bytes(entry);
             if !entries.is_empty() && total > max_bytes {
                 break;
@@ -127,8 +127,8 @@ impl Log for MemoryLog {
     }
 
     fn oldest_wait(&self) -> Option<Duration> {
-        let inner = self.inner.lock().unwrap();
-        let (since, waiting) = inner.held.as_ref()?;
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let (since, waiting) = inner.waiting.as_ref()?;
         (!waiting.is_empty()).then(|| since.elapsed())
     }
 

@@ -37,6 +37,7 @@ pub mod route_info;
 pub mod runtime;
 pub mod settings;
 pub mod snapshots;
+pub mod split_mix;
 
 pub use command::{Change, Command};
 pub use log_id::{LogId, Vote};

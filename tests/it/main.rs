@@ -6,7 +6,6 @@ mod client;
 mod connections;
 mod liveness;
 mod nodes;
-mod parsers;
 mod readiness;
 mod reads;
 mod recordings;

@@ -4,45 +4,26 @@ use bytes::Bytes;
 use storage::LogId;
 use storage::log::{Entry, Payload};
 use storage::snapshots::{CHUNK_BYTES_MAX, SnapshotMeta};
+use storage::split_mix::SplitMix;
 
-/// A small generator whose numbers are the same for ever.
-#[derive(Debug, Clone)]
-pub struct SplitMix(pub u64);
-
-impl SplitMix {
-    /// The next number.
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+/// So many bytes: some that are random, and these over and over, for a test must not spend its time here.
+fn bytes(random: &mut SplitMix, count: usize) -> Bytes {
+    let mut bytes = Vec::with_capacity(count + 8);
+    while bytes.len() < count.min(256) {
+        bytes.extend_from_slice(&random.next_u64().to_le_bytes());
     }
-
-    /// A number below `end`.
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.next() % end.max(1)
+    while bytes.len() < count {
+        bytes.extend_from_within(..bytes.len().min(count - bytes.len()));
     }
-
-    /// So many bytes: some that are random, and these over and over, for a test must not spend its time here.
-    pub fn bytes(&mut self, count: usize) -> Bytes {
-        let mut bytes = Vec::with_capacity(count + 8);
-        while bytes.len() < count.min(256) {
-            bytes.extend_from_slice(&self.next().to_le_bytes());
-        }
-        while bytes.len() < count {
-            bytes.extend_from_within(..bytes.len().min(count - bytes.len()));
-        }
-        bytes.truncate(count);
-        bytes.into()
-    }
+    bytes.truncate(count);
+    bytes.into()
 }
 
 /// A generator for a thing with a name.
 fn named(kind: u64, id: LogId, number: u64) -> SplitMix {
     let mut mix =
-        SplitMix(kind ^ id.term.rotate_left(17) ^ id.index.rotate_left(34) ^ number.rotate_left(51));
-    mix.next();
+        SplitMix::new(kind ^ id.term.rotate_left(17) ^ id.index.rotate_left(34) ^ number.rotate_left(51));
+    mix.next_u64();
     mix
 }
 
@@ -59,8 +40,8 @@ pub fn entry(id: LogId) -> Entry {
     let count = usize::try_from(mix.below(most)).unwrap_or(0);
     let payload = match kind {
         0 => Payload::Blank,
-        1 => Payload::Membership(mix.bytes(count.min(1_000))),
-        _ => Payload::Commands(mix.bytes(count)),
+        1 => Payload::Membership(bytes(&mut mix, count.min(1_000))),
+        _ => Payload::Commands(bytes(&mut mix, count)),
     };
     Entry { id, payload }
 }
@@ -70,8 +51,8 @@ pub fn snapshot_meta(last: LogId) -> SnapshotMeta {
     let mut mix = named(1, last, 0);
     SnapshotMeta {
         last,
-        membership: mix.bytes(40),
-        state_hash: u128::from(mix.next()) << 64 | u128::from(mix.next()),
+        membership: bytes(&mut mix, 40),
+        state_hash: u128::from(mix.next_u64()) << 64 | u128::from(mix.next_u64()),
         unix_ms: mix.below(1 << 40),
     }
 }
@@ -92,5 +73,5 @@ pub fn snapshot_chunk(last: LogId, number: u32) -> Bytes {
         1 => usize::try_from(mix.below(CHUNK_BYTES_MAX as u64)).unwrap_or(0),
         _ => usize::try_from(mix.below(300)).unwrap_or(0),
     };
-    mix.bytes(bytes)
+    self::bytes(&mut mix, bytes)
 }

@@ -1,7 +1,7 @@
 //! The writer: what a node does to its disk, only faster and without sense.
 
 use super::Parts;
-use super::content::{SplitMix, entry, snapshot_chunk, snapshot_chunks, snapshot_meta};
+use super::content::{entry, snapshot_chunk, snapshot_chunks, snapshot_meta};
 use super::history::{HistoryEvent, HistoryWriter};
 use super::model::{Model, Operation};
 use std::error::Error;
@@ -14,6 +14,7 @@ use storage::files::SystemFiles;
 use storage::log::{Log, LogOptions};
 use storage::runtime::SystemRuntime;
 use storage::snapshots::{SledSnapshots, Snapshots};
+use storage::split_mix::SplitMix;
 use storage::{LogId, Vote};
 
 /// The node that the directory belongs to.
@@ -41,7 +42,7 @@ pub fn write(
     history: Box<dyn Write + Send>,
 ) -> Result<(), Box<dyn Error>> {
     let history = HistoryWriter::new(history);
-    let mut random = SplitMix(seed);
+    let mut random = SplitMix::new(seed);
     let segment_bytes = [64 << 10, 1 << 20, 16 << 20][usize::try_from(random.below(3))?];
     let (opened, snapshots) = open(directory, segment_bytes)?;
     let model = Model::read(&*opened.log)?;

@@ -1,14 +1,13 @@
-//! Any bytes at all through every parser that a peer reaches: no panic, no room for what is only claimed, and the same
-//! meaning wherever the bytes are cut. The fuzz targets go on where these stop.
+//! Any bytes through every parser that a client reaches: no panic, no memory for lengths that are only claimed, and the
+//! same meaning wherever the bytes are split. The fuzz targets go on where these stop.
 
-pub(crate) mod checks;
-
+use crate::checks;
+use crate::wire::{self, ExtFields, Language, RemotingCommand, Serialization};
 use bytes::BytesMut;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use raft_namesrv::wire::{self, ExtFields, Language, RemotingCommand, Serialization};
 use std::io::Write;
 use storage::checks::seeds;
 
@@ -96,7 +95,7 @@ fn encoded((command, json): &(RemotingCommand, bool)) -> BytesMut {
     out
 }
 
-/// Where the fuzz targets begin: right bytes of each kind.
+/// Where the fuzz targets begin: valid bytes of each kind.
 #[test]
 fn seeds_pass() {
     let fields: ExtFields = [("topic", Some("t")), ("brokerId", Some("0"))].into_iter().collect();

@@ -1,13 +1,19 @@
-//! What must hold for any bytes that a peer can send. The fuzz targets run the same functions.
+//! What must hold for any bytes that a client can send. The fuzz targets and the property tests run the same functions;
+//! no other build has them.
 
-use bytes::BytesMut;
-use raft_namesrv::protocol::registration::{
+#![allow(clippy::unwrap_used, reason = "a check fails by panicking")]
+
+#[cfg(test)]
+mod tests;
+
+use crate::protocol::registration::{
     FILTER_SERVERS_MAX, RegistrationLimits, check_crc, parse_registration, registration_fingerprint,
 };
-use raft_namesrv::protocol::{ReadOptions, Request, properties};
-use raft_namesrv::wire::{self, Decoder, RemotingCommand, Serialization, WireError};
+use crate::protocol::{ReadOptions, Request, properties};
+use crate::wire::{self, Decoder, RemotingCommand, Serialization, WireError};
+use bytes::BytesMut;
 
-/// What a connection's bytes come to.
+/// The commands of a connection, and the error that ended it.
 type Decoded = (Vec<RemotingCommand>, Option<WireError>);
 
 fn decode_in(chunks: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Decoded {
@@ -29,7 +35,7 @@ fn decode_in(chunks: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Decoded {
 }
 
 /// A connection's bytes mean the same wherever they are cut.
-pub(crate) fn frames(bytes: &[u8]) {
+pub fn frames(bytes: &[u8]) {
     let whole = decode_in([bytes]);
     assert_eq!(decode_in(bytes.chunks(1)), whole);
     assert_eq!(decode_in(bytes.chunks(13)), whole);
@@ -38,12 +44,12 @@ pub(crate) fn frames(bytes: &[u8]) {
         assert_eq!(decode_in([left, right]), whole);
     }
     for command in &whole.0 {
-        understand(command);
+        parse_all(command);
     }
 }
 
-/// A header that is read is written so that it reads the same.
-pub(crate) fn header(serialization: Serialization, bytes: &[u8]) {
+/// A header that was read and is written again reads the same.
+pub fn header(serialization: Serialization, bytes: &[u8]) {
     let mut frame = BytesMut::new();
     frame.extend_from_slice(&u32::try_from(bytes.len() + 4).unwrap().to_be_bytes());
     frame.extend_from_slice(
@@ -51,7 +57,7 @@ pub(crate) fn header(serialization: Serialization, bytes: &[u8]) {
     );
     frame.extend_from_slice(bytes);
     let Ok(Some(command)) = Decoder::for_client().next(&mut frame) else { return };
-    understand(&command);
+    parse_all(&command);
     let mut written = BytesMut::new();
     wire::encode(&command.head(), &command.body, serialization, &mut written);
     let again = Decoder::for_client().next(&mut written).unwrap().unwrap();
@@ -68,7 +74,7 @@ pub(crate) fn header(serialization: Serialization, bytes: &[u8]) {
 }
 
 /// A registration is refused, or sound and no larger than what was sent.
-pub(crate) fn registration(bytes: &[u8]) {
+pub fn registration(bytes: &[u8]) {
     for (version, compressed) in [(35, "false"), (399, "true"), (479, "false"), (479, "true")] {
         let mut command = RemotingCommand::request(103, 1)
             .with("clusterName", "c")
@@ -94,7 +100,7 @@ pub(crate) fn registration(bytes: &[u8]) {
 }
 
 /// A properties text is refused, or gives keys in order and no more text than there was.
-pub(crate) fn properties_text(bytes: &[u8]) {
+pub fn properties_text(bytes: &[u8]) {
     let Ok(entries) = properties::parse(bytes) else { return };
     assert!(entries.is_sorted_by(|a, b| a.0 < b.0));
     let text: usize = entries.iter().map(|(key, value)| key.len() + value.len()).sum();
@@ -102,8 +108,8 @@ pub(crate) fn properties_text(bytes: &[u8]) {
     properties::write(entries.iter().map(|(key, value)| (&**key, &**value)));
 }
 
-/// Everything that the edge asks of a command.
-fn understand(command: &RemotingCommand) {
+/// All that the edge reads of a command.
+fn parse_all(command: &RemotingCommand) {
     let _ = Request::parse(command);
     let _ = ReadOptions::of(command);
     let _ = check_crc(command);

@@ -1,4 +1,4 @@
-//! A wire to a node from brokers or from the other nodes, which a test can cut.
+//! A TCP proxy in front of a node, for brokers or for the other nodes. A test can block it.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -6,64 +6,68 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
-/// What becomes of what is sent over it.
+/// What the proxy does with the bytes of its connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It arrives.
-    Whole,
-    /// Nothing arrives, not even that a connection ends.
-    Silent,
-    /// All connections are closed, and new ones at once.
+    /// It forwards them.
+    Open,
+    /// It holds them back, and the ends of connections too.
+    Blocked,
+    /// It closes all connections, and new ones at once.
     Closed,
 }
 
-/// Takes connections for a node, and passes on what both sides say.
-pub(crate) struct Wire {
+/// Accepts connections for a node and forwards the bytes of both sides.
+pub(crate) struct TcpProxy {
     pub(crate) address: SocketAddr,
     inside: Arc<Inside>,
 }
 
 struct Inside {
     to: SocketAddr,
-    /// Whether it must know who connects.
-    tells_apart: bool,
-    state: Mutex<Held>,
+    /// Whether it finds out which process connects.
+    per_process: bool,
+    shared: Mutex<Shared>,
     changed: Condvar,
     /// Bytes that came from the node.
     answered: AtomicU64,
 }
 
-struct Held {
+struct Shared {
     state: State,
-    /// Processes to which it is silent, whatever it is to others.
-    silent_to: BTreeSet<u32>,
+    /// Processes that it blocks, whatever its state.
+    blocked_processes: BTreeSet<u32>,
     streams: Vec<TcpStream>,
 }
 
-impl Wire {
+impl TcpProxy {
     pub(crate) fn to(node: SocketAddr) -> Self {
         Self::new(node, false)
     }
 
-    /// One that can fall silent to single processes.
-    pub(crate) fn that_tells_apart(node: SocketAddr) -> Self {
+    /// One that can block single processes.
+    pub(crate) fn per_process(node: SocketAddr) -> Self {
         Self::new(node, true)
     }
 
-    fn new(node: SocketAddr, tells_apart: bool) -> Self {
+    fn new(node: SocketAddr, per_process: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let inside = Arc::new(Inside {
             to: node,
-            tells_apart,
-            state: Mutex::new(Held { state: State::Whole, silent_to: BTreeSet::new(), streams: Vec::new() }),
+            per_process,
+            shared: Mutex::new(Shared {
+                state: State::Open,
+                blocked_processes: BTreeSet::new(),
+                streams: Vec::new(),
+            }),
             changed: Condvar::new(),
             answered: AtomicU64::new(0),
         });
-        let taking = inside.clone();
+        let accepting = inside.clone();
         std::thread::spawn(move || {
             for near in listener.incoming().map_while(Result::ok) {
-                let inside = taking.clone();
+                let inside = accepting.clone();
                 std::thread::spawn(move || inside.connect(near));
             }
         });
@@ -71,24 +75,24 @@ impl Wire {
     }
 
     pub(crate) fn set(&self, state: State) {
-        let mut held = self.inside.state.lock().unwrap();
-        held.state = state;
+        let mut shared = self.inside.shared.lock().unwrap();
+        shared.state = state;
         if state == State::Closed {
-            for stream in held.streams.drain(..) {
-                // Gone already when its peer closed it.
+            for stream in shared.streams.drain(..) {
+                // Fails when its peer has closed it.
                 let _ = stream.shutdown(Shutdown::Both);
             }
         }
         self.inside.changed.notify_all();
     }
 
-    /// Falls silent to one process, or is to it again what it is to others.
-    pub(crate) fn set_silent_to(&self, process: u32, silent: bool) {
-        let mut held = self.inside.state.lock().unwrap();
-        if silent {
-            held.silent_to.insert(process);
+    /// Blocks one process, or treats it as all others again.
+    pub(crate) fn set_blocked(&self, process: u32, blocked: bool) {
+        let mut shared = self.inside.shared.lock().unwrap();
+        if blocked {
+            shared.blocked_processes.insert(process);
         } else {
-            held.silent_to.remove(&process);
+            shared.blocked_processes.remove(&process);
         }
         self.inside.changed.notify_all();
     }
@@ -99,37 +103,38 @@ impl Wire {
     }
 }
 
-impl Drop for Wire {
+impl Drop for TcpProxy {
     fn drop(&mut self) {
         self.set(State::Closed);
     }
 }
 
 impl Inside {
-    /// Waits while it is silent to this process. `false`: it is closed.
+    /// Waits while it blocks this process. `false`: it is closed.
     fn passes(&self, from: u32) -> bool {
-        let held = self.state.lock().unwrap();
-        let silent = |held: &mut Held| held.state == State::Silent || held.silent_to.contains(&from);
-        self.changed.wait_while(held, silent).unwrap().state == State::Whole
+        let shared = self.shared.lock().unwrap();
+        let blocked =
+            |shared: &mut Shared| shared.state == State::Blocked || shared.blocked_processes.contains(&from);
+        self.changed.wait_while(shared, blocked).unwrap().state == State::Open
     }
 
     fn connect(self: Arc<Self>, near: TcpStream) {
-        let from = if self.tells_apart { process_behind(&near) } else { Some(0) };
+        let from = if self.per_process { process_behind(&near) } else { Some(0) };
         let Some(from) = from else { return };
         if !self.passes(from) {
             return;
         }
         let Ok(far) = TcpStream::connect(self.to) else { return };
         {
-            let mut held = self.state.lock().unwrap();
-            if held.state == State::Closed {
+            let mut shared = self.shared.lock().unwrap();
+            if shared.state == State::Closed {
                 return;
             }
-            held.streams.extend([near.try_clone().unwrap(), far.try_clone().unwrap()]);
+            shared.streams.extend([near.try_clone().unwrap(), far.try_clone().unwrap()]);
         }
         let (from_near, to_far) = (near.try_clone().unwrap(), far.try_clone().unwrap());
-        let asks = self.clone();
-        std::thread::spawn(move || asks.pass_on(from, from_near, to_far, |_| ()));
+        let requests = self.clone();
+        std::thread::spawn(move || requests.pass_on(from, from_near, to_far, |_| ()));
         self.pass_on(from, far, near, |bytes| {
             self.answered.fetch_add(bytes as u64, Ordering::Relaxed);
         });
@@ -160,7 +165,7 @@ fn process_behind(near: &TcpStream) -> Option<u32> {
         is_its.then(|| format!("socket:[{}]", fields[9]))
     })?;
     let holds = |process: &u32| {
-        // Those of other users cannot be read, and those that end meanwhile hold nothing.
+        // This test cannot read other users' processes; those that end meanwhile hold no file.
         let files = std::fs::read_dir(format!("/proc/{process}/fd"));
         files.into_iter().flatten().flatten().any(|file| {
             std::fs::read_link(file.path()).is_ok_and(|target| target.as_os_str() == socket.as_str())

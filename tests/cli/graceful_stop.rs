@@ -1,4 +1,4 @@
-//! A node that is told to stop while brokers and clients are busy with it.
+//! A node that gets SIGTERM while brokers and clients are busy with it.
 
 use crate::client::{Client, registration, request};
 use crate::process::{Play, cluster, cluster_with, leader, metric, until, until_there_are};
@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// An operator's, and a supervisor's before it kills.
+/// The patience of a supervisor before it kills.
 const STOP_MAX: Duration = Duration::from_secs(5);
 /// Topic by which old brokers look for the members of their group.
 const MEMBERS: &str = "rmq_sys_SYNC_BROKER_MEMBER_g";
@@ -90,8 +90,8 @@ fn a_leader_that_stops_under_load_answers_what_it_has_and_the_others_go_on() {
         for write in &writes {
             writer.send(write).unwrap();
         }
-        let told = Instant::now();
-        let (exit_code, took) = (stops.terminate(), told.elapsed());
+        let signalled = Instant::now();
+        let (exit_code, took) = (stops.terminate(), signalled.elapsed());
         ended.store(true, Ordering::Release);
         assert_eq!(exit_code, 0);
         assert!(took < STOP_MAX, "it took {took:?}");
@@ -129,10 +129,10 @@ fn longest_wait(ended: &AtomicBool, at: SocketAddr, key: &str) -> Duration {
     }
 }
 
-/// What is under way at it can still be done through another leader, and nobody waits for an election: here the shortest
+/// Another leader can still carry out the writes under way at it, and no client waits for an election: here the shortest
 /// takes far longer than any write may.
 #[test]
-fn a_leader_that_stops_hands_over_before_it_closes_connections() {
+fn a_leader_that_stops_transfers_the_leadership_before_it_closes_connections() {
     const WAIT_MAX: Duration = Duration::from_secs(3);
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("namesrv.conf");
@@ -143,7 +143,7 @@ fn a_leader_that_stops_hands_over_before_it_closes_connections() {
     let waits_for_ever = [("topic", "t"), ("__MIN_REVISION", "1000000")];
     let mut under_way = Client::connect(stops.address).unwrap();
     under_way.send(&request(code::GET_ROUTEINFO_BY_TOPIC, &waits_for_ever)).unwrap();
-    // Begun behind it.
+    // Sent after it.
     under_way.done(&request(code::GET_BROKER_CLUSTER_INFO, &[]));
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -151,7 +151,7 @@ fn a_leader_that_stops_hands_over_before_it_closes_connections() {
             let (at, ended) = (nodes[usize::from(key == "b")].address, &ended);
             scope.spawn(move || longest_wait(ended, at, key))
         });
-        stops.tell_to_end();
+        stops.send_sigterm();
         until("another leads", || {
             nodes.iter().any(|node| metric::<u64>(node, "rocketmq_namesrv_leading") == 1)
         });

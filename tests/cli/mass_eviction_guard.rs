@@ -1,4 +1,4 @@
-//! The mass eviction guard: what it keeps, what it says, and how it is switched off.
+//! The mass eviction guard: which brokers it keeps, what the commands show of it, and how it is switched off.
 
 use crate::process::{Node, Play, all_ready, cluster, cluster_with, leader, metric, removed, run};
 use crate::process::{stdout_of, until, until_there_are};
@@ -14,8 +14,8 @@ fn play(nodes: &[Node], first: &str, brokers: usize) -> Play {
     Play::start(&addresses.join(","), &flags)
 }
 
-/// Another broker comes and goes: what was to be decided before has been when this returns.
-fn let_another_pass(nodes: &[Node], others: usize) {
+/// Another broker comes and goes: the leader has made all earlier decisions when this returns.
+fn come_and_go(nodes: &[Node], others: usize) {
     let one = play(nodes, "50", 1);
     until_there_are(nodes, others + 1);
     drop(one);
@@ -47,10 +47,10 @@ fn most_of_many_go_and_the_rest_is_kept_through_restarts_until_they_are_back() {
     until_there_are(&nodes, BROKERS);
     drop(all);
     until_there_are(&nodes, KEPT);
-    // Who led then need not lead now.
+    // The leader of then need not lead now.
     assert!(nodes.iter().any(|node| node.has_logged("most brokers are gone at once")));
-    // A single one goes meanwhile, as ever.
-    let_another_pass(&nodes, KEPT);
+    // A single broker still goes.
+    come_and_go(&nodes, KEPT);
     for node in &nodes {
         until("it is shown", || metric::<usize>(node, "rocketmq_namesrv_eviction_guard_held") == KEPT);
         assert!(metric::<f64>(node, "rocketmq_namesrv_eviction_guard_held_for_seconds") > 0.0);
@@ -58,16 +58,16 @@ fn most_of_many_go_and_the_rest_is_kept_through_restarts_until_they_are_back() {
         assert!(status.contains("guard has kept 4 brokers"), "{status}");
     }
 
-    // Each is killed in turn and leads afterwards: it must know of those it has never seen.
+    // Each node is killed in turn and leads afterwards: it must keep brokers that it has never seen.
     for _ in 0..3 {
         restart_to_lead(&mut nodes);
-        let_another_pass(&nodes, KEPT);
+        come_and_go(&nodes, KEPT);
     }
 
     let _all = play(&nodes, "0", BROKERS);
     until_there_are(&nodes, BROKERS);
     for node in &nodes {
-        until("it keeps nobody", || {
+        until("it keeps no broker", || {
             metric::<f64>(node, "rocketmq_namesrv_eviction_guard_held_for_seconds") == 0.0
         });
         assert!(!stdout_of(&["status", "-n", &node.at()]).contains("guard"));
@@ -75,7 +75,7 @@ fn most_of_many_go_and_the_rest_is_kept_through_restarts_until_they_are_back() {
 }
 
 #[test]
-fn switched_off_it_keeps_nobody() {
+fn switched_off_it_keeps_no_broker() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("namesrv.conf");
     std::fs::write(&file, "massEvictionGuard=false\n").unwrap();
@@ -91,7 +91,7 @@ fn switched_off_it_keeps_nobody() {
     }
 }
 
-/// As the runbook has it, for those who cannot wait.
+/// The way of the runbook.
 #[test]
 fn a_leader_that_is_restarted_with_the_guard_switched_off_lets_the_kept_go() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Nodes that do not run for a while, while brokers live on: whose brokers go, and when.
+//! Nodes that are paused, down or killed while brokers live on: which brokers go, and when.
 
 use crate::client::{Client, registration};
 use crate::process::{
@@ -7,7 +7,7 @@ use crate::process::{
 };
 use std::time::{Duration, Instant};
 
-/// Of the brokers, which beat every second.
+/// Timeout of the brokers, which send heartbeats every second.
 const TIMEOUT: Duration = Duration::from_secs(4);
 const BROKERS: usize = 4;
 
@@ -16,9 +16,9 @@ fn play<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> Play {
     Play::with_timeout(&addresses, BROKERS, TIMEOUT, &["--period", "1"])
 }
 
-/// To a process that did not run, everybody seems silent.
+/// A process that did not run has seen no heartbeat meanwhile.
 #[test]
-fn a_node_that_was_stopped_for_three_timeouts_removes_nobody_when_it_goes_on() {
+fn a_node_that_was_paused_for_three_timeouts_removes_no_broker_when_it_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let nodes = cluster(dir.path());
     let _play = play(&nodes);
@@ -38,9 +38,9 @@ fn a_node_that_was_stopped_for_three_timeouts_removes_nobody_when_it_goes_on() {
     }
 }
 
-/// Their tables are on disk, and how long they were down says nothing about brokers.
+/// Their tables are on disk, and the time that they were down says nothing about brokers.
 #[test]
-fn all_nodes_that_were_down_for_longer_than_the_timeout_remove_nobody_when_they_are_back() {
+fn nodes_that_were_all_down_for_longer_than_the_timeout_remove_no_broker_when_they_are_back() {
     let dir = tempfile::tempdir().unwrap();
     let nodes = cluster(dir.path());
     let _play = play(&nodes);
@@ -56,7 +56,7 @@ fn all_nodes_that_were_down_for_longer_than_the_timeout_remove_nobody_when_they_
     }
 }
 
-/// The connections of its brokers end without anybody who could tell.
+/// The connections of its brokers end, and no node is left that could report it.
 #[test]
 fn brokers_known_only_to_a_node_that_is_killed_live_until_their_timeout() {
     let dir = tempfile::tempdir().unwrap();
@@ -71,15 +71,15 @@ fn brokers_known_only_to_a_node_that_is_killed_live_until_their_timeout() {
     }
 }
 
-/// Brokers that give up waiting for a node that does not run, each with a connection to no other. Some are back before it
-/// goes on, and some a moment later.
+/// Brokers that give up waiting for a paused node, each without a connection to another node. Some connect again before
+/// the node goes on, and some a moment later.
 #[test]
-fn brokers_that_connect_anew_to_a_node_that_was_stopped_stay() {
+fn brokers_that_connect_again_to_a_node_that_was_paused_stay() {
     /// Longer than a broker waits for an answer.
-    const STOPPED: Duration = Duration::from_millis(3_200);
+    const PAUSED: Duration = Duration::from_millis(3_200);
     const ROUNDS: usize = 3;
     const LEAVES_WITHIN: Duration = Duration::from_millis(500);
-    /// Fewer than the connections that the kernel takes for a process.
+    /// Fewer than the connections that the kernel accepts for a process.
     const BROKERS: usize = 100;
     let dir = tempfile::tempdir().unwrap();
     let nodes = cluster(dir.path());
@@ -94,14 +94,14 @@ fn brokers_that_connect_anew_to_a_node_that_was_stopped_stay() {
         }
         until_there_are(&nodes, BROKERS);
         follower.pause(true);
-        let stopped = Instant::now();
+        let paused = Instant::now();
         let late = connections.split_off(BROKERS / 2);
         for (broker, connection) in connections.iter_mut().enumerate() {
             connection.send(&register(broker)).unwrap();
         }
-        until("given up", || stopped.elapsed() > STOPPED);
+        until("given up", || paused.elapsed() > PAUSED);
         drop(late);
-        // The kernel takes the connections, and what is sent over them.
+        // The kernel accepts the connections and their bytes.
         for (broker, connection) in connections.iter_mut().enumerate() {
             *connection = connect(broker);
             connection.send(&register(broker)).unwrap();
@@ -111,7 +111,7 @@ fn brokers_that_connect_anew_to_a_node_that_was_stopped_stay() {
             assert_eq!(connection.next().unwrap().code, 0);
         }
         let open = || metric::<usize>(follower, "rocketmq_namesrv_connections_open");
-        until("what was closed is closed", || open() <= BROKERS / 2);
+        until("the node has seen the closes", || open() <= BROKERS / 2);
         connections.extend((BROKERS / 2..BROKERS).map(connect));
     }
     let removals: Vec<_> = nodes.iter().map(removed).collect();
@@ -120,7 +120,7 @@ fn brokers_that_connect_anew_to_a_node_that_was_stopped_stay() {
     assert_eq!(removals, [(0, 0); 3], "expired, disconnected: {of_one:?}");
     until_there_are(&nodes, BROKERS);
 
-    // Who leaves does not stay for ever: what a node hears some seconds after it goes on is no late word any more.
+    // A broker that leaves later does go: some seconds after the node goes on, the end of a connection counts again.
     until("an end counts again", || {
         let mut leaves = connections.pop().expect("none of so many brokers could leave");
         leaves.done(&register(connections.len()));

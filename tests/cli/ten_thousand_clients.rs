@@ -1,4 +1,4 @@
-//! Clients do not spread themselves over the nodes: all of them may be at one follower.
+//! Ten thousand clients at one follower: clients do not spread themselves over the nodes.
 
 use crate::client::{Client, registration, request};
 use crate::process::{cluster, leader, metric, until_there_are};
@@ -21,11 +21,11 @@ fn raise_open_files() -> bool {
     limit.maximum.is_none_or(|maximum| maximum >= CLIENTS as u64 + OTHER_FILES)
 }
 
-/// `cargo test --test cli crowd -- --nocapture` prints what it costs.
+/// `cargo test --test cli ten_thousand -- --nocapture` prints what it costs.
 #[test]
 fn ten_thousand_clients_at_one_follower_are_answered() {
     if !raise_open_files() {
-        // Past what the test runner takes back from tests that pass.
+        // To stderr: the test runner hides the stdout of tests that pass.
         writeln!(
             std::io::stderr(),
             "SKIPPED ten_thousand_clients_at_one_follower_are_answered: it needs {} open files, see `ulimit -Hn`",
@@ -49,9 +49,9 @@ fn ten_thousand_clients_at_one_follower_are_answered() {
     for round in 0..3 {
         let (begun, mut slowest) = (Instant::now(), Duration::ZERO);
         for client in &mut clients {
-            let asked = Instant::now();
+            let sent = Instant::now();
             client.done(&request(code::GET_ROUTEINFO_BY_TOPIC, &[("topic", "t0")]));
-            slowest = slowest.max(asked.elapsed());
+            slowest = slowest.max(sent.elapsed());
         }
         let took = begun.elapsed();
         println!("round {round}: {took:?}, the slowest answer after {slowest:?}");

@@ -7,23 +7,13 @@ mod quorum;
 mod races;
 
 use super::client::{Broker, Client, bytes_of};
-use super::nodes::{Node, PATIENCE};
+use super::nodes::{Node, until};
 use raft_namesrv::wire::RemotingCommand;
 use std::future::Future;
 use std::time::Duration;
 use storage::command::Cause;
 use storage::outcome::{Event, RemovedBy};
 use tokio::io::AsyncWriteExt;
-use tokio::time::Instant;
-
-/// Waits for something that other tasks do.
-async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds().await {
-        assert!(Instant::now() < deadline, "not in time: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
 
 /// A broker with two topics and a timeout of its own.
 fn broker(name: &str, timeout_ms: i64) -> Broker {

@@ -230,7 +230,7 @@ fn why_removed(cause: RemovedBy) -> &'static str {
 
 fn silence_ms(cause: RemovedBy) -> u64 {
     match cause {
-        RemovedBy::Removal(Cause::Expired { silence_ms }) => silence_ms,
+        RemovedBy::Removal(Cause::Expired { idle_ms }) => idle_ms,
         _ => 0,
     }
 }

@@ -14,6 +14,9 @@
 //! - [`liveness`]: which brokers are alive; the only reader of the clock.
 
 pub mod admin;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod checks;
 pub mod cli;
 pub mod config;
 pub mod handlers;

@@ -11,7 +11,8 @@ use storage::LogId;
 use storage::directory::{Directory, OpenError, Opened};
 use storage::disk::{DiskGuard, FileSystemSpace, SpaceLevel, SpaceLimits};
 use storage::files::SystemFiles;
-use storage::log::{Cut, Log, LogOptions, LogState};
+use storage::log::{Log, LogOptions, LogState};
+use storage::log_place::TruncatedTail;
 use storage::marker::MarkerFile;
 use storage::runtime::Runtime;
 use storage::snapshots::{RUNBOOK, SledSnapshots, SnapshotError, SnapshotMeta, SnapshotWriter, Snapshots};
@@ -207,12 +208,12 @@ impl raft::Directory for NodeDirectory {
         self.marker.save_cluster_id(cluster_id)
     }
 
-    fn cut(&self) -> Option<Cut> {
-        self.marker.cut()
+    fn truncated_tail(&self) -> Option<TruncatedTail> {
+        self.marker.truncated_tail()
     }
 
-    fn forget_cut(&self) -> io::Result<()> {
-        self.marker.forget_cut()
+    fn forget_truncated_tail(&self) -> io::Result<()> {
+        self.marker.forget_truncated_tail()
     }
 
     fn space(&self) -> SpaceLevel {

@@ -263,7 +263,7 @@ impl CountsView {
     pub fn new(table: &RouteInfo) -> Self {
         Self {
             topics: table.topics().len(),
-            brokers: table.lives().len(),
+            brokers: table.live_brokers().len(),
             broker_names: table.groups().len(),
             clusters: table.clusters().len(),
         }
@@ -287,7 +287,7 @@ impl MemberView {
 /// All registered brokers, by cluster and address; `silence_ms` says how long one has not been heard.
 #[must_use]
 pub fn brokers(table: &RouteInfo, silence_ms: impl Fn(&BrokerKey) -> Option<u64>) -> Vec<BrokerView> {
-    let view = |(key, live): (&BrokerKey, &storage::route_info::Live)| BrokerView {
+    let view = |(key, live): (&BrokerKey, &storage::route_info::BrokerLiveInfo)| BrokerView {
         cluster: key.cluster.to_string(),
         broker: live.broker.to_string(),
         id: live.id,
@@ -297,5 +297,5 @@ pub fn brokers(table: &RouteInfo, silence_ms: impl Fn(&BrokerKey) -> Option<u64>
         timeout_ms: live.timeout_ms,
         topics: table.topics_of(&live.broker).map_or(0, |topics| topics.len()),
     };
-    table.lives().map(view).collect()
+    table.live_brokers().map(view).collect()
 }

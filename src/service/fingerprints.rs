@@ -48,7 +48,7 @@ impl Fingerprints {
         told: Option<Told>,
     ) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() > table.lives().len() + DEPARTED_MAX {
+        if known.len() > table.live_brokers().len() + DEPARTED_MAX {
             known.retain(|broker, _| table.live(broker).is_some());
         }
         let Known { prints, told: last } = known.entry(broker.clone()).or_default();

@@ -6,7 +6,7 @@ use std::io;
 use std::pin::Pin;
 use std::time::Duration;
 use storage::disk::SpaceLevel;
-use storage::log::Cut;
+use storage::log_place::TruncatedTail;
 use storage::marker::MarkerFile;
 use storage::outcome::Event;
 use storage::{Command, LogId, Outcome, Position};
@@ -99,9 +99,9 @@ pub trait Directory: Send + Sync + 'static {
     /// It could not be made durable; then the node does not join.
     fn save_cluster_id(&self, cluster_id: u128) -> io::Result<()>;
 
-    /// The tail of the log that was cut off when it was opened, until [`Directory::forget_cut`]. Told to other nodes.
+    /// The tail of the log that was cut off when it was opened, until [`Directory::forget_truncated_tail`]. Told to other nodes.
     /// Asked often: answer from memory.
-    fn cut(&self) -> Option<Cut> {
+    fn truncated_tail(&self) -> Option<TruncatedTail> {
         None
     }
 
@@ -109,7 +109,7 @@ pub trait Directory: Send + Sync + 'static {
     ///
     /// # Errors
     /// It could not be made durable; then it is told again after the next start.
-    fn forget_cut(&self) -> io::Result<()> {
+    fn forget_truncated_tail(&self) -> io::Result<()> {
         Ok(())
     }
 
@@ -130,12 +130,12 @@ impl Directory for MarkerFile {
         self.set_cluster_id(cluster_id)
     }
 
-    fn cut(&self) -> Option<Cut> {
-        self.get().cut
+    fn truncated_tail(&self) -> Option<TruncatedTail> {
+        self.get().truncated_tail
     }
 
-    fn forget_cut(&self) -> io::Result<()> {
-        MarkerFile::forget_cut(self)
+    fn forget_truncated_tail(&self) -> io::Result<()> {
+        MarkerFile::forget_truncated_tail(self)
     }
 }
 

@@ -11,7 +11,7 @@ const MATTER: &str = "cut";
 
 /// Says so, when the log was cut now, or earlier and the node has not caught up since.
 pub(crate) fn tell(context: &Context) {
-    let Some(cut) = context.directory.cut() else { return };
+    let Some(cut) = context.directory.truncated_tail() else { return };
     let last = cut.last.map_or_else(|| "the beginning".to_owned(), |last| format!("entry {last}"));
     context.notices.set(
         MATTER,
@@ -37,13 +37,13 @@ pub(crate) fn hear(context: &Context, from: &Facts) {
 
 /// The node has caught up: from here on the cut is no matter, neither here nor for the other nodes.
 pub(crate) fn settle(core: &Core) {
-    if core.context.directory.cut().is_none() {
+    if core.context.directory.truncated_tail().is_none() {
         return;
     }
     let context = Arc::clone(&core.context);
     core.context.tasks.spawn(async move {
         let directory = Arc::clone(&context.directory);
-        match blocking(move || directory.forget_cut()).await {
+        match blocking(move || directory.forget_truncated_tail()).await {
             Ok(()) => {
                 tracing::info!("caught up after the end of the log was cut off");
                 context.notices.clear(MATTER);

@@ -75,7 +75,7 @@ impl Context {
             vote: log.vote,
             last: log.last,
             members_at: self.members.load().committed_at(),
-            log_was_cut: self.directory.cut().is_some(),
+            log_was_cut: self.directory.truncated_tail().is_some(),
         }
     }
 

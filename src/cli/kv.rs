@@ -119,13 +119,11 @@ async fn delete(address: &str, namespace: &str, key: &str, target: &Target) -> R
 }
 
 async fn get(namespace: &str, key: &str, target: &Target) -> Result<(), Failure> {
-    let heard = target.each(async |address| value(address, namespace, key, target).await).await;
-    let Some((_, first)) = heard.answers.first() else { return heard.judge(None) };
-    let differs = heard.answers.iter().find(|(_, value)| value != first);
+    let all = target.each(async |address| value(address, namespace, key, target).await).await;
+    let Some((_, first)) = all.answers.first() else { return all.result(None) };
+    let differs = all.answers.iter().find(|(_, value)| value != first);
     let wrong = match (differs, first) {
-        (Some((address, _)), _) => {
-            Some(format!("{namespace}/{key} differs at {address}: {:?}", heard.answers))
-        }
+        (Some((address, _)), _) => Some(format!("{namespace}/{key} differs at {address}: {:?}", all.answers)),
         (None, None) => Some(format!("no entry {namespace}/{key}")),
         (None, Some(value)) => {
             match target.format() {
@@ -135,7 +133,7 @@ async fn get(namespace: &str, key: &str, target: &Target) -> Result<(), Failure>
             None
         }
     };
-    heard.judge(wrong)
+    all.result(wrong)
 }
 
 /// An entry's value at one address; `None` when there is no such entry.

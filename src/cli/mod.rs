@@ -184,4 +184,18 @@ mod tests {
     fn the_definitions_hold() {
         Cli::command().debug_assert();
     }
+
+    /// The reference of the settings names flags and variables as they are.
+    #[test]
+    fn flags_of_settings_are_flags_of_serve() {
+        let cli = Cli::command();
+        let serve = cli.find_subcommand("serve").unwrap();
+        for (flag, variable) in crate::config::SETTINGS.iter().filter_map(|setting| setting.flag) {
+            let named = serve.get_arguments().find(|argument| {
+                argument.get_long().is_some_and(|long| flag.strip_prefix("--") == Some(long))
+            });
+            let environment = named.and_then(|argument| argument.get_env()).unwrap_or_default();
+            assert_eq!(environment, variable, "{flag}");
+        }
+    }
 }

@@ -50,16 +50,16 @@ pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
 }
 
 async fn get(wanted: Option<&str>, target: &Target) -> Result<(), Failure> {
-    let heard = target.each(async |address| settings(address, wanted, target).await).await;
-    let known = heard.answers.iter().any(|(_, settings)| !settings.is_empty());
-    if let Some(key) = wanted.filter(|_| !known && !heard.answers.is_empty()) {
-        return heard.judge(Some(format!("no setting is named {key}")));
+    let all = target.each(async |address| settings(address, wanted, target).await).await;
+    let known = all.answers.iter().any(|(_, settings)| !settings.is_empty());
+    if let Some(key) = wanted.filter(|_| !known && !all.answers.is_empty()) {
+        return all.result(Some(format!("no setting is named {key}")));
     }
     match target.format() {
-        Format::Json => output::json(&heard.answers.iter().cloned().collect::<BTreeMap<_, _>>())?,
-        Format::Text => print(&heard.answers)?,
+        Format::Json => output::json(&all.answers.iter().cloned().collect::<BTreeMap<_, _>>())?,
+        Format::Text => print(&all.answers)?,
     }
-    heard.judge(None)
+    all.result(None)
 }
 
 /// The settings of one address, or only one of them.

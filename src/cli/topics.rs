@@ -26,18 +26,18 @@ struct TopicList {
 /// # Errors
 /// No answer, a disabled list, or different lists.
 pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
-    let heard = args.target.each(async |address| list(address, args).await).await;
-    let Some((first_address, first)) = heard.answers.first() else { return heard.judge(None) };
+    let all = args.target.each(async |address| list(address, args).await).await;
+    let Some((first_address, first)) = all.answers.first() else { return all.result(None) };
     match args.target.format() {
         Format::Json => output::json(first)?,
         Format::Text if !first.is_empty() => output::line(&first.join("\n"))?,
         Format::Text => {}
     }
-    let wrong = heard.answers.iter().skip(1).find_map(|(address, topics)| {
+    let wrong = all.answers.iter().skip(1).find_map(|(address, topics)| {
         let topic = differing(first, topics)?;
         Some(format!("{first_address} and {address} differ: {topic} is known to one of them only"))
     });
-    heard.judge(wrong)
+    all.result(wrong)
 }
 
 /// The topics that one address knows, sorted.

@@ -11,7 +11,7 @@ pub mod settings;
 pub mod topic;
 
 pub use answer::After;
-pub use settings::NodeSettings;
+pub use settings::{JAVA_PATHS, NodeSettings};
 
 use crate::protocol::{Reply, Request, remarks};
 use crate::service::RouteCache;

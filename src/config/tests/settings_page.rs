@@ -79,7 +79,7 @@ fn without_effect(page: &mut String) {
     let _ = write!(page, "These may stand in the file; code 319 shows them as the file has them:\n\n");
     let of_a_node = JAVA_PATHS.iter().chain(&java_keys::UNUSED_KEYS);
     let of_a_node: Vec<String> = of_a_node.map(|key| code(key)).collect();
-    let _ = write!(page, "{}.\n", of_a_node.join(", "));
+    let _ = writeln!(page, "{}.", of_a_node.join(", "));
 }
 
 #[test]

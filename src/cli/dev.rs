@@ -104,8 +104,8 @@ fn start(program: &Path, args: &Args, id: u16, members: &str) -> Result<NodeProc
     let command_line = format!("{} {}", program.display(), flags.join(" "));
     let mut command = Command::new(program);
     if std::env::var_os(LOG_VARIABLE).is_none() {
-        // Three logs at once would hide what this command says.
-        command.env(LOG_VARIABLE, "warn");
+        // Three logs at once would hide what this command prints. While a node is down, openraft warns ten times a second.
+        command.env(LOG_VARIABLE, "warn,openraft=error");
     }
     let child = command
         .args(&flags)

@@ -8,13 +8,16 @@ use hyper::Method;
 use serde::Serialize;
 use std::time::Duration;
 
+/// One line: clap breaks it where the terminal ends.
+const ABOUT_MEMBERS: &str = "\
+    With one address the command learns the other members from that node and shows them as well. It looks for a member at \
+    the ports that follow from its peer address (RocketMQ port: 100 less, HTTP port: 100 more); if the ports of the cluster \
+    are others, name all nodes with --addr. The command fails when an address that was named gives no answer, when no node \
+    knows a leader, or when the tables of two nodes differ.";
+
 /// Flags of `status`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-With one address the command asks that node who the other members are, and shows them as well. It looks for a member at the
-ports that follow from its peer address (RocketMQ port: 100 less, HTTP port: 100 more). If the ports of a cluster differ, name
-all nodes with --addr. It fails when an address that was named gives no answer, when no node knows a leader, or when the
-tables of two nodes differ.")]
+#[command(after_help = ABOUT_MEMBERS)]
 pub(crate) struct Args {
     /// Have each node hash its tables, and compare the hashes of nodes at the same revision
     #[arg(long)]

@@ -4,10 +4,11 @@ use super::setting::{Group, Setting};
 use super::{Config, Given, PropertiesFile, SETTINGS};
 use std::fmt::Write;
 
+/// One line: clap breaks it where the terminal ends.
 const INTRODUCTION: &str = "\
-The file that -c names has Java's keys and these, as key=value lines; here they stand with their defaults. -p prints them
-with the values that hold for this node. Replicated settings (orderMessageEnable and the like) count only when the cluster
-is bootstrapped; after that `raft-namesrv settings` shows and changes them. docs/settings.md has all keys.";
+    The file that -c names has Java's keys and these, as key=value lines; here they stand with their defaults. -p prints \
+    them with the values that hold for this node. Replicated settings (orderMessageEnable and the like) count only when \
+    the cluster is bootstrapped; after that `raft-namesrv settings` shows and changes them. docs/settings.md has all keys.";
 
 /// All settings of a node with their defaults, ranges and units, by chapter.
 pub(crate) fn settings_help() -> String {

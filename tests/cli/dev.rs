@@ -28,8 +28,9 @@ impl Dev {
     /// The rows of its table: node, pid, address, HTTP address.
     fn nodes(&self) -> Vec<[String; 4]> {
         let words = |line: &String| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        let rows = self.said.iter().map(words).filter_map(|row| row.try_into().ok());
-        rows.skip_while(|row| *row != ["NODE", "PID", "ADDRESS", "HTTP"]).skip(1).collect()
+        let rows = self.said.iter().map(words).skip_while(|row| *row != ["NODE", "PID", "ADDRESS", "HTTP"]);
+        let rows = rows.skip(1).map_while(|row| row.try_into().ok());
+        rows.collect()
     }
 
     /// The command that it says to try, by its name.

@@ -10,7 +10,7 @@
 //! - `plan`, `register`, `difference`, `notices`: registrations, whole or as the difference to the table;
 //! - `steps`: what the last registrations changed, for those who compare again;
 //! - `remove`: brokers that leave, one or hundreds at once;
-//! - `topics`, `permissions`, `kv`: the other changes;
+//! - `topics`, `permissions`, `kv`, `eviction_guard`: the other changes;
 //! - `audit`: the history; `invariants`: what holds in every state;
 //! - `hash`, `chunks`, `load`: a state's hash, and a state as bytes.
 
@@ -19,6 +19,7 @@ mod audit;
 pub(crate) mod checks;
 mod chunks;
 mod difference;
+mod eviction_guard;
 mod hash;
 mod invariants;
 mod kv;
@@ -89,6 +90,7 @@ impl RouteInfo {
             Change::PutKv(put) => self.put_kv(position, put, events),
             Change::DeleteKv(delete) => self.delete_kv(position, delete, events),
             Change::UpdateSettings(update) => self.update_settings(position, update, events),
+            Change::SetEvictionGuard(guard) => self.set_eviction_guard(position, guard, events),
         };
         if !outcome.is_refusal() {
             self.record(position, &command.origin, events.get(before..).unwrap_or_default());

@@ -214,8 +214,13 @@ fn liveness(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {
     let removed = removed.map(|(cause, count)| (cause.to_owned(), count));
     out.counters("brokers_removed", "Brokers that left the tables unasked, by cause", "cause", removed)?;
     out.counter("removals_retried", "Removals that were decided anew", None, counters.removals_retried)?;
-    out.counter("heartbeats", "Brokers heard on connections of this node", None, counters.heard)?;
-    out.counter("reports_sent", "Liveness reports sent to other nodes", None, counters.reports_sent)?;
+    out.counter(
+        "heartbeats",
+        "Heartbeats of brokers on connections of this node",
+        None,
+        counters.heartbeats,
+    )?;
+    out.counter("reports_sent", "Liveness reports sent to the leader", None, counters.reports_sent)?;
     out.counter("reports_failed", "Liveness reports without an answer", None, counters.reports_failed)?;
     out.counter(
         "report_gaps",
@@ -234,7 +239,7 @@ fn liveness(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {
     )?;
     out.counter(
         "sessions_refused",
-        "Sessions of brokers beyond the limit: their end is not noticed",
+        "Heartbeats of brokers refused with SYSTEM_BUSY, since sessionsMax is reached",
         None,
         counters.sessions_refused,
     )?;
@@ -245,7 +250,7 @@ fn liveness(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {
         u64::from(guard.enabled),
     )?;
     out.gauge("eviction_guard_held", "Brokers that the guard keeps now", None, guard.held as u64)?;
-    let held_for = guard.protected_for.unwrap_or_default();
+    let held_for = guard.active_for.unwrap_or_default();
     out.seconds(
         "eviction_guard_held_for",
         "Time since the guard last began to hold removals back; 0 while it does not",

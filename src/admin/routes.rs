@@ -83,8 +83,12 @@ async fn status(State(running): State<RunningNode>, Query(query): Query<StatusQu
     Json(view).into_response()
 }
 
+/// For the leader's answer to the question for idle times.
+const IDLE_TIMES_WITHIN: Duration = Duration::from_secs(1);
+
 async fn brokers(State(running): State<RunningNode>) -> Response {
-    Json(api::brokers(&running.node.table(), |broker| running.liveness.silence_ms(broker))).into_response()
+    let idle = running.liveness.idle_times(Instant::now() + IDLE_TIMES_WITHIN).await.idle_ms;
+    Json(api::brokers(&running.node.table(), |broker| idle.get(broker).copied())).into_response()
 }
 
 /// Records that `/api/v1/history` gives unless asked for another number.

@@ -99,7 +99,7 @@ fn what_is_shown_is_read_again_as_it_is() {
          requestsInFlightMax=1\nrequestsInFlightPerConnectionMax=1\nrequestsInFlightBytesMax=2000000\n\
          frameBytesMax=100000\nwriteBufferBytesMax=100000\nbrokerKeepAliveIdleSeconds=1\n\
          brokerKeepAliveIntervalSeconds=1\nbrokerTcpUserTimeoutMillis=1\nrouteCacheBytesMax=1\n\
-         writeStallMillis=1\nregistrationBytesMax=2000000\nregistrationTopicsMax=1\nsessionPairsMax=1\n\
+         writeStallMillis=1\nregistrationBytesMax=2000000\nregistrationTopicsMax=1\nsessionsMax=1\n\
          snapshotLogBytes=2000000\nsnapshotEntries=1\nsnapshotAgeSeconds=1\nlogBytesMax=2000000\n\
          recentLogBytesMax=1\nbatchCommandsMax=1\nrecoveryWaitSeconds=1\nstalenessMaxMillis=1\n\
          massEvictionGuard=false\nmassEvictionSharePercent=1\n\

@@ -199,7 +199,11 @@ mod tests {
         assert_eq!(read.clock.trust_disconnects_after(), Duration::ZERO, "an election is no cut");
         read.clock.reach_majority();
         read.run(ms(1_000), false);
-        assert_eq!(read.clock.trust_disconnects_after(), Duration::ZERO, "the majority was reached meanwhile");
+        assert_eq!(
+            read.clock.trust_disconnects_after(),
+            Duration::ZERO,
+            "the majority was reached meanwhile"
+        );
         read.run(ms(100), false);
         assert_eq!(read.clock.trust_disconnects_after(), Duration::MAX);
         read.clock.reach_majority();

@@ -88,7 +88,7 @@ impl Leading {
         let mut leading = Self {
             term: leader.term,
             nodes: Nodes::default(),
-            leases: Leases::new(keyed, now.in_service, leader.table.lives()),
+            leases: Leases::new(keyed, now.in_service, leader.table.live_brokers()),
             disconnects: Disconnects::new(leader.term),
             removals: Removals::default(),
             probe: None,
@@ -347,7 +347,9 @@ impl Leading {
             Some(at) if at < pending || self.removals.contains(key, at) => Verdict::Keep,
             Some(_) if self.strongest(key, sessions).is_some() => Verdict::Hold,
             // The guard keeps it: it goes by its timeout, whatever the other nodes answer.
-            Some(_) if self.leases.get(key).is_some_and(|lease| !guard.counts(lease.alive())) => Verdict::Keep,
+            Some(_) if self.leases.get(key).is_some_and(|lease| !guard.counts(lease.alive())) => {
+                Verdict::Keep
+            }
             Some(_) => Verdict::Probe,
         };
         let (gone, probe) = disconnects.decide(now, |number| self.nodes.answered(now, number), verdict);
@@ -367,14 +369,14 @@ impl Leading {
 
     fn removal(&self, now: Now, gone: &Candidate) -> Option<Removal> {
         let lease = self.leases.get(&gone.key)?;
-        let silence_ms = millis(now.in_service.saturating_sub(gone.idle_since));
+        let idle_ms = millis(now.in_service.saturating_sub(gone.idle_since));
         let expired = gone.deadline <= now.in_service;
         Some(Removal {
             cluster: gone.key.cluster.clone(),
             broker: lease.broker.clone(),
             address: gone.key.address.clone(),
             incarnation: Some(gone.incarnation),
-            cause: if expired { Cause::Expired { silence_ms } } else { Cause::Disconnected },
+            cause: if expired { Cause::Expired { idle_ms } } else { Cause::Disconnected },
         })
     }
 

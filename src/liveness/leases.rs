@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 use storage::Position;
 use storage::command::Name;
-use storage::route_info::{BrokerKey, Live};
+use storage::route_info::{BrokerKey, BrokerLiveInfo};
 
 /// No timeout counts as shorter: idle times are known no finer than reports come.
 pub(super) const TIMEOUT_MIN: Duration = Duration::from_secs(1);
@@ -68,14 +68,14 @@ impl Leases {
     pub(super) fn new<'a>(
         keyed: Keyed,
         now: Duration,
-        table: impl Iterator<Item = (&'a BrokerKey, &'a Live)>,
+        table: impl Iterator<Item = (&'a BrokerKey, &'a BrokerLiveInfo)>,
     ) -> Self {
         let mut leases = Self { brokers: HashMap::with_hasher(keyed), index: BTreeSet::new() };
         table.for_each(|(key, live)| leases.grant(now, key, live));
         leases
     }
 
-    fn grant(&mut self, now: Duration, key: &BrokerKey, live: &Live) {
+    fn grant(&mut self, now: Duration, key: &BrokerKey, live: &BrokerLiveInfo) {
         let timeout = Duration::from_millis(live.timeout_ms).clamp(TIMEOUT_MIN, TIMEOUT_MAX);
         let lease = Lease {
             broker: live.broker.clone(),
@@ -93,7 +93,7 @@ impl Leases {
 
     /// Follows the table: the registration of a broker, or that there is none. A registration that is new or changed
     /// renews the lease.
-    pub(super) fn follow(&mut self, now: Duration, key: &BrokerKey, live: Option<&Live>) {
+    pub(super) fn follow(&mut self, now: Duration, key: &BrokerKey, live: Option<&BrokerLiveInfo>) {
         let Some(live) = live else { return self.revoke(key) };
         let renewed = self.brokers.get(key).filter(|lease| lease.incarnation == live.incarnation).is_none();
         if !renewed {
@@ -188,8 +188,8 @@ mod tests {
         Duration::from_secs(n)
     }
 
-    fn live(timeout_ms: u64, index: u64) -> Live {
-        Live {
+    fn live(timeout_ms: u64, index: u64) -> BrokerLiveInfo {
+        BrokerLiveInfo {
             broker: "b".into(),
             id: 0,
             data_version: DataVersion::default(),
@@ -250,7 +250,11 @@ mod tests {
         assert_eq!(leases.get(&key(1)).map(Lease::deadline), Some(secs(105)));
         leases.extend_all(secs(101));
         let deadlines = [1, 2, 3, 4].map(|n| leases.get(&key(n)).unwrap().deadline());
-        assert_eq!(deadlines, [secs(131), secs(220), secs(107), secs(111)], "unreported brokers begin at zero");
+        assert_eq!(
+            deadlines,
+            [secs(131), secs(220), secs(107), secs(111)],
+            "unreported brokers begin at zero"
+        );
         assert!(leases.expired(secs(106)).is_empty());
         assert_eq!(leases.expired(secs(112)), [key(3), key(4)]);
         leases.renew(&key(3), secs(112));
@@ -266,6 +270,10 @@ mod tests {
         assert_eq!((alive(&leases, 1), alive(&leases, 2)), (secs(0), secs(6)));
         leases.renew(&key(1), secs(8));
         leases.renew(&key(2), secs(8));
-        assert_eq!((alive(&leases, 1), alive(&leases, 2)), (secs(5), secs(6)), "it may have been sent before");
+        assert_eq!(
+            (alive(&leases, 1), alive(&leases, 2)),
+            (secs(5), secs(6)),
+            "it may have been sent before"
+        );
     }
 }

@@ -166,7 +166,10 @@ fn decode<T: serde::de::DeserializeOwned>(what: &'static str, bytes: &[u8]) -> R
     if let Some(&found) = bytes.get(1)
         && found != FORMAT
     {
-        return Err(FormatError::Broken { what, reason: format!("format {found}, this version reads {FORMAT}") });
+        return Err(FormatError::Broken {
+            what,
+            reason: format!("format {found}, this version reads {FORMAT}"),
+        });
     }
     let (_, value): (u8, T) = format::decode(what, bytes)?;
     Ok(value)
@@ -188,7 +191,14 @@ mod tests {
         let probe = Probe { term: 9, number: 4 };
         let report = |sessions| {
             let (heartbeats, confirm) = (vec![(5, 250)], vec![6]);
-            Message::Report(Report { process: 7, sequence: 2, probe: Some(probe), sessions, heartbeats, confirm })
+            Message::Report(Report {
+                process: 7,
+                sequence: 2,
+                probe: Some(probe),
+                sessions,
+                heartbeats,
+                confirm,
+            })
         };
         let changes = vec![
             SessionChange::Opened(5, broker.clone(), Strength::Strong),
@@ -215,8 +225,11 @@ mod tests {
             }
             assert_eq!(Message::decode(&bytes).unwrap(), message);
         }
-        let statuses =
-            vec![(5, TableStatus::Registered(at)), (6, TableStatus::NotRegistered), (7, TableStatus::Removing)];
+        let statuses = vec![
+            (5, TableStatus::Registered(at)),
+            (6, TableStatus::NotRegistered),
+            (7, TableStatus::Removing),
+        ];
         let leader = LeaderAnswer { term: 5, applied: 6, statuses, settled: vec![broker.clone()] };
         let cases = [
             (Reply::Report(ReportAnswer { accepted: true, leader: Some(leader) }), "ANSWER"),

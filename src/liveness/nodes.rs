@@ -229,8 +229,6 @@ impl Nodes {
 
     /// For the status: node, reachable, running time of its last report, brokers with a session.
     pub(super) fn status(&self) -> impl Iterator<Item = (NodeId, bool, Option<Duration>, usize)> {
-        self.views
-            .iter()
-            .map(|(node, view)| (*node, view.reachable, view.last_report, view.sessions.len()))
+        self.views.iter().map(|(node, view)| (*node, view.reachable, view.last_report, view.sessions.len()))
     }
 }

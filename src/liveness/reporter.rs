@@ -200,7 +200,10 @@ impl Reporter {
         self.confirmations.retain(|slot, waiting| {
             waiting.retain(|sender| !sender.is_closed());
             let Some(status) = status(*slot) else { return !waiting.is_empty() };
-            waiting.drain(..).for_each(|sender| drop(sender.send(status)));
+            for sender in waiting.drain(..) {
+                // The request may have reached its deadline.
+                let _ = sender.send(status);
+            }
             false
         });
     }
@@ -214,5 +217,163 @@ pub(super) fn answered(status: TableStatus, term: u64, applied: u64) -> Option<R
         }
         TableStatus::NotRegistered => Some(RegistrationStatus::NotRegistered),
         TableStatus::Removing => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::messages::FullReport;
+    use super::super::sessions::Keyed;
+    use super::super::tests::{key, ms};
+    use super::super::{SessionId, Strength};
+    use super::*;
+    use storage::Position;
+
+    const LEADER: NodeId = 2;
+
+    struct Node {
+        reporter: Reporter,
+        sessions: Sessions,
+    }
+
+    fn now(n: u64) -> Now {
+        Now { running: ms(n), in_service: ms(n) }
+    }
+
+    /// A node whose first, full report was taken at 0 ms.
+    fn node() -> Node {
+        let mut node =
+            Node { reporter: Reporter::new(7), sessions: Sessions::new(Keyed::default(), 100_000) };
+        assert!(node.poll(0).is_none(), "no leader is known");
+        node.reporter.begin(Some(LEADER));
+        assert_eq!(node.poll(0).unwrap().sessions, SessionReport::Full(FullReport::default()));
+        node.accepted(LeaderAnswer::default());
+        node
+    }
+
+    impl Node {
+        fn poll(&mut self, at: u64) -> Option<Report> {
+            self.reporter.poll(now(at), LEADER, &mut self.sessions)
+        }
+
+        fn accepted(&mut self, answer: LeaderAnswer) {
+            self.reporter.accepted(LEADER, Some(answer), &mut self.sessions);
+        }
+
+        fn hear(&mut self, at: u64, broker: usize) -> Slot {
+            let session = SessionId(broker as u64);
+            let heard =
+                self.sessions.heartbeat(ms(at), session, &key(broker), Strength::Strong, None).unwrap();
+            heard.change.into_iter().for_each(|change| self.reporter.push(change));
+            heard.slot
+        }
+    }
+
+    fn is_full(report: &Report) -> bool {
+        matches!(report.sessions, SessionReport::Full(_))
+    }
+
+    #[test]
+    fn reports_go_in_batches_and_what_is_urgent_at_once() {
+        let mut node = node();
+        assert!(node.poll(199).is_none(), "nothing to report");
+        assert!(node.poll(200).is_some(), "the leader must see that this node is there");
+        node.accepted(LeaderAnswer::default());
+        node.hear(210, 1);
+        node.hear(390, 1);
+        assert!(node.poll(399).is_none());
+        let report = node.poll(400).unwrap();
+        let opened = SessionChange::Opened(0, key(1), Strength::Strong);
+        assert_eq!(report.sessions, SessionReport::Incremental(vec![opened]));
+        assert_eq!((report.sequence, report.heartbeats), (3, vec![(0, 10)]), "with the newest heartbeat");
+        let _waits = node.reporter.confirm(0);
+        assert!(node.poll(401).is_none(), "one at a time");
+        node.accepted(LeaderAnswer::default());
+        assert_eq!(node.poll(401).unwrap().confirm, [0]);
+    }
+
+    #[test]
+    fn failure_refusal_overflow_and_another_leader_turn_into_a_full_report() {
+        let mut node = node();
+        node.hear(1, 1);
+        node.poll(200).unwrap();
+        node.reporter.failed(now(200), LEADER);
+        assert!(node.poll(249).is_none(), "not at once");
+        let report = node.poll(250).unwrap();
+        let SessionReport::Full(full) = &report.sessions else { panic!("{report:?}") };
+        assert_eq!(full.sessions, [(0, key(1), Strength::Strong, 249)]);
+        node.accepted(LeaderAnswer::default());
+
+        for n in 0..=CHANGES_MAX {
+            node.reporter.push(SessionChange::Opened(0, key(n), Strength::Weak));
+        }
+        assert!(is_full(&node.poll(251).unwrap()));
+        node.accepted(LeaderAnswer::default());
+
+        node.poll(500).unwrap();
+        node.reporter.begin(Some(LEADER));
+        node.accepted(LeaderAnswer::default());
+        assert!(
+            is_full(&node.poll(501).unwrap()),
+            "the answer to the former leader's report changes nothing"
+        );
+        node.reporter.begin(Some(3));
+        assert!(node.poll(900).is_none(), "to the leader only");
+    }
+
+    #[test]
+    fn many_heartbeats_go_on_at_once() {
+        let mut node = node();
+        for n in 0..HEARTBEATS_MAX + 10 {
+            node.hear(1, n);
+        }
+        assert!(is_full(&{
+            node.reporter.begin(Some(LEADER));
+            node.poll(2).unwrap()
+        }));
+        node.accepted(LeaderAnswer::default());
+        for n in 0..HEARTBEATS_MAX + 10 {
+            node.hear(3, n);
+        }
+        assert_eq!(node.poll(202).unwrap().heartbeats.len(), HEARTBEATS_MAX);
+        node.accepted(LeaderAnswer::default());
+        assert_eq!(node.poll(202).unwrap().heartbeats.len(), 10);
+    }
+
+    #[tokio::test]
+    async fn a_request_waits_for_an_answer_to_a_report_that_left_after_it() {
+        let mut node = node();
+        let slot = node.hear(1, 1);
+        node.poll(200).unwrap();
+        let mut waits = node.reporter.confirm(slot);
+        let at = Position { index: 5, number: 0 };
+        let answer =
+            |status| LeaderAnswer { term: 3, applied: 9, statuses: vec![(slot, status)], settled: vec![] };
+        node.accepted(answer(TableStatus::Registered(at)));
+        assert!(waits.try_recv().is_err(), "that report left before");
+        node.poll(201).unwrap();
+        node.accepted(answer(TableStatus::Removing));
+        assert!(waits.try_recv().is_err() && node.sessions.is_not_registered(&key(1)));
+        node.poll(401).unwrap();
+        node.reporter.failed(now(401), LEADER);
+        assert_eq!(node.poll(451).unwrap().confirm, [slot], "asked again");
+        node.accepted(answer(TableStatus::Registered(at)));
+        let status = RegistrationStatus::Registered { term: 3, incarnation: at, applied: 9 };
+        assert_eq!(waits.await.unwrap(), status);
+        assert!(!node.sessions.is_not_registered(&key(1)));
+    }
+
+    #[test]
+    fn brokers_that_an_answer_does_not_mention_are_registered() {
+        let mut node = node();
+        let slot = node.hear(1, 1);
+        node.poll(200).unwrap();
+        let statuses = vec![(slot, TableStatus::NotRegistered)];
+        node.accepted(LeaderAnswer { statuses, ..LeaderAnswer::default() });
+        assert!(node.sessions.is_not_registered(&key(1)));
+        node.sessions.heartbeat(ms(300), SessionId(1), &key(1), Strength::Weak, None).unwrap();
+        node.poll(400).unwrap();
+        node.accepted(LeaderAnswer::default());
+        assert!(!node.sessions.is_not_registered(&key(1)));
     }
 }

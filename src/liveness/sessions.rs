@@ -192,25 +192,30 @@ impl Sessions {
             let was_last_strong = ended == Strength::Strong && left != Some(Strength::Strong);
             let stood_for = broker.incarnation.filter(|_| was_last_strong);
             let end = match by {
-                ClosedBy::Peer if broker.heard >= trust_after => stood_for.map_or(End::ByPeer, End::Disconnect),
+                ClosedBy::Peer if broker.heard >= trust_after => {
+                    stood_for.map_or(End::ByPeer, End::Disconnect)
+                }
                 ClosedBy::Peer | ClosedBy::ThisNode => End::ByNode,
             };
+            if left.is_none() {
+                self.free_slot(slot);
+            }
             if let End::Disconnect(incarnation) = end {
                 self.keep_disconnect(&key, incarnation);
-            }
-            if left.is_none() {
-                if broker.is_unreported {
-                    self.last_heartbeats.push((slot, broker.heard));
-                }
-                self.slots.remove(&key);
-                if let Some(place) = self.brokers.get_mut(slot as usize) {
-                    *place = None;
-                }
-                self.free.push(slot);
             }
             changes.push((key, SessionChange::Ended(slot, left, end)));
         }
         changes
+    }
+
+    /// The last session of a slot's broker has ended.
+    fn free_slot(&mut self, slot: Slot) {
+        let Some(broker) = self.brokers.get_mut(slot as usize).and_then(Option::take) else { return };
+        if broker.is_unreported {
+            self.last_heartbeats.push((slot, broker.heard));
+        }
+        self.slots.remove(&broker.key);
+        self.free.push(slot);
     }
 
     /// Beyond the limits a disconnect is reported as a change only: when that is lost, the broker leaves by its timeout.
@@ -353,7 +358,11 @@ mod tests {
         assert!(hear(&mut sessions, 1, &key(1)).is_ok() && hear(&mut sessions, 2, &key(2)).is_ok());
         assert_eq!(hear(&mut sessions, 3, &key(1)), Err(SessionsFull));
         assert_eq!(hear(&mut sessions, 3, &key(3)), Err(SessionsFull));
-        assert_eq!(hear(&mut sessions, 1, &key(1)), Ok(Heard { slot: 0, change: None }), "a known one goes on");
+        assert_eq!(
+            hear(&mut sessions, 1, &key(1)),
+            Ok(Heard { slot: 0, change: None }),
+            "a known one goes on"
+        );
         assert_eq!((sessions.refused(), sessions.slot(&key(3))), (2, None));
         assert_eq!(close(&mut sessions, 3), []);
         let ended = close(&mut sessions, 1);

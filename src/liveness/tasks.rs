@@ -173,7 +173,8 @@ impl Follower {
         if members == self.members {
             return;
         }
-        let others: Vec<_> = members.iter().map(|(node, _)| *node).filter(|n| *n != self.driver.node_id).collect();
+        let others: Vec<_> =
+            members.iter().map(|(node, _)| *node).filter(|n| *n != self.driver.node_id).collect();
         self.senders.retain(|node, _| others.contains(node));
         for node in others {
             self.senders.entry(node).or_insert_with(|| {

@@ -9,13 +9,13 @@ use super::removals::ProposalEnd;
 use super::reporter::{REPORT_EVERY, Reporter, answered};
 use super::sessions::{Keyed, Sessions};
 use super::{
-    BrokerStatus, ClosedBy, Counters, LivenessOptions, LivenessStatus, NodeStatus, RegistrationStatus, SessionId,
-    SessionsFull, Strength, Totals,
+    BrokerStatus, ClosedBy, Counters, LivenessOptions, LivenessStatus, NodeStatus, RegistrationStatus,
+    SessionId, SessionsFull, Strength, Totals,
 };
 use raft::NodeId;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use storage::route_info::{BrokerKey, Live};
+use storage::route_info::{BrokerKey, BrokerLiveInfo};
 use storage::{Position, RouteInfo};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -127,7 +127,8 @@ impl Tracker {
     pub(super) fn lead(&mut self, now: Instant, leader: &Leader<'_>) {
         let now = self.clock.advance(now);
         self.clock.reach_leader();
-        if self.leading.as_ref().is_none_or(|leading| leading.term != leader.term) && !self.members.is_empty() {
+        if self.leading.as_ref().is_none_or(|leading| leading.term != leader.term) && !self.members.is_empty()
+        {
             let others = self.others();
             self.leading = Some(Leading::begin(now, self.keyed, leader, &others, &mut self.sessions));
             self.probed.clear();
@@ -323,7 +324,7 @@ impl Tracker {
     }
 
     /// The registration of a broker in this node's table, or that there is none.
-    pub(super) fn follow(&mut self, now: Instant, broker: &BrokerKey, live: Option<&Live>) {
+    pub(super) fn follow(&mut self, now: Instant, broker: &BrokerKey, live: Option<&BrokerLiveInfo>) {
         let now = self.clock.advance(now);
         if let Some(leading) = &mut self.leading {
             leading.leases.follow(now.in_service, broker, live);
@@ -337,7 +338,7 @@ impl Tracker {
             None => self.guard.follow(in_service, table.eviction_guard().is_some()),
             Some(leading) => {
                 let gone: Vec<BrokerKey> = leading.leases.iter().map(|(key, _)| key.clone()).collect();
-                let all = gone.iter().chain(table.lives().map(|(key, _)| key));
+                let all = gone.iter().chain(table.live_brokers().map(|(key, _)| key));
                 all.for_each(|key| leading.leases.follow(in_service, key, table.live(key)));
             }
         }
@@ -383,7 +384,7 @@ impl Tracker {
         let now = self.clock.advance(now);
         let population = match &self.leading {
             Some(leading) => leading.guarded(&self.guard, &[]).1,
-            None => table.lives().len(),
+            None => table.live_brokers().len(),
         };
         self.guard.applied(now.in_service, count, population);
     }
@@ -524,10 +525,11 @@ impl Tracker {
     pub(super) fn totals(&mut self, now: Instant) -> Totals {
         let now = self.clock.advance(now);
         let held = match (self.guard.since(), &self.leading) {
-            (Some(_), Some(leading)) => {
-                let held = |(key, lease): &(&BrokerKey, _)| leading.is_held(now, &self.guard, key, lease);
-                leading.leases.iter().filter(held).count()
-            }
+            (Some(_), Some(leading)) => leading
+                .leases
+                .iter()
+                .filter(|(key, lease)| leading.is_held(now, &self.guard, key, lease))
+                .count(),
             _ => 0,
         };
         let counters = Counters {

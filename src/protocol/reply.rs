@@ -1,5 +1,6 @@
 //! An answer before it has a number and a serialization.
 
+use super::remarks;
 use crate::wire::codes::result;
 use crate::wire::{self, ExtFields, FLAG_RESPONSE, Head, Language, Serialization};
 use bytes::{Bytes, BytesMut};
@@ -35,6 +36,12 @@ impl Reply {
     #[must_use]
     pub fn refused(code: i32, remark: impl Into<Cow<'static, str>>) -> Self {
         Self { code, remark: Some(remark.into()), ..Self::default() }
+    }
+
+    /// SYSTEM_BUSY, with Java's remark.
+    #[must_use]
+    pub fn busy() -> Self {
+        Self::refused(result::SYSTEM_BUSY, remarks::BUSY)
     }
 
     /// Result 1 (SYSTEM_ERROR) with a remark.

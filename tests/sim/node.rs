@@ -222,7 +222,7 @@ impl Starting {
             guard_hold: GUARD_HOLD,
             ..LivenessOptions::new(self.id)
         };
-        options.session_pairs_max = self.setup.sessions_max.unwrap_or(options.session_pairs_max);
+        options.sessions_max = self.setup.sessions_max.unwrap_or(options.sessions_max);
         let liveness::Parts { liveness, messages, expired, mut notices } =
             Liveness::new(options, Arc::clone(&self.runtime));
         let (record, id) = (Arc::clone(&self.record), self.id);

@@ -151,9 +151,9 @@ pub struct BrokerView {
     pub address: String,
     /// HA address.
     pub ha_address: Option<String>,
-    /// Milliseconds since it was last heard at any node, as this node knows.
-    pub silence_ms: Option<u64>,
-    /// Silence after which it expires, milliseconds.
+    /// Milliseconds since its last heartbeat: at any node as the leader knows it, at this node when no leader answers.
+    pub idle_ms: Option<u64>,
+    /// Idle time after which it expires, milliseconds.
     pub timeout_ms: u64,
     /// Topics of its name.
     pub topics: usize,
@@ -225,7 +225,7 @@ impl StatusView {
 
 /// What consensus says, and what an operator should know of the mass eviction guard while it keeps somebody.
 fn notice(of_consensus: &str, guard: GuardStatus) -> String {
-    let of_guard = guard.protected_for.filter(|_| guard.held > 0).map(|time| {
+    let of_guard = guard.active_for.filter(|_| guard.held > 0).map(|time| {
         format!(
             "the mass eviction guard has kept {} brokers, which seem to be gone, for {} s now: is the network between \
              them and all nodes down? massEvictionGuard=false lets them go",
@@ -284,16 +284,16 @@ impl MemberView {
     }
 }
 
-/// All registered brokers, by cluster and address; `silence_ms` says how long one has not been heard.
+/// All registered brokers, by cluster and address, each with its idle time.
 #[must_use]
-pub fn brokers(table: &RouteInfo, silence_ms: impl Fn(&BrokerKey) -> Option<u64>) -> Vec<BrokerView> {
+pub fn brokers(table: &RouteInfo, idle_ms: impl Fn(&BrokerKey) -> Option<u64>) -> Vec<BrokerView> {
     let view = |(key, live): (&BrokerKey, &storage::route_info::BrokerLiveInfo)| BrokerView {
         cluster: key.cluster.to_string(),
         broker: live.broker.to_string(),
         id: live.id,
         address: key.address.to_string(),
         ha_address: live.ha_address.as_ref().map(ToString::to_string),
-        silence_ms: silence_ms(key),
+        idle_ms: idle_ms(key),
         timeout_ms: live.timeout_ms,
         topics: table.topics_of(&live.broker).map_or(0, |topics| topics.len()),
     };

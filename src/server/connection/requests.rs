@@ -2,11 +2,11 @@
 
 use super::{Connection, FLUSH_BYTES};
 use crate::handlers::is_from_broker;
-use crate::protocol::{Reply, remarks};
+use crate::protocol::Reply;
 use crate::server::socket::ClientStream;
 use crate::server::worker::{self, RequestContext, Task};
 use crate::service::{Progress, Session};
-use crate::wire::codes::{request, result::SYSTEM_BUSY};
+use crate::wire::codes::request;
 use crate::wire::{RemotingCommand, Repeat, WireError};
 use bytes::Buf;
 use std::sync::Arc;
@@ -44,7 +44,8 @@ impl<S: ClientStream> Connection<S> {
     fn take_repeated_heartbeat(&mut self) -> bool {
         let Some((bytes, broker)) = self.heartbeat.matches(&self.inbound) else { return false };
         self.shared.counters.requests.add_one(request::BROKER_HEARTBEAT);
-        self.shared.service.heartbeat(self.id, broker);
+        // It is oneway: a refusal is counted and gets no response.
+        let _ = self.shared.service.heartbeat(self.id, broker);
         self.inbound.advance(bytes);
         true
     }
@@ -88,7 +89,7 @@ impl<S: ClientStream> Connection<S> {
         if let Some(held_back) = self.shared.warnings.busy.allow() {
             tracing::warn!(peer = %self.peer, held_back, "too many requests in flight: answered SYSTEM_BUSY");
         }
-        self.respond(opaque, &Reply::refused(SYSTEM_BUSY, remarks::BUSY));
+        self.respond(opaque, &Reply::busy());
     }
 
     fn send_to_worker(&mut self, task: Task) {

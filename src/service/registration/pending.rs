@@ -4,7 +4,7 @@ use super::parsed::{Comparison, ParsedRegistration};
 use super::registrar::Registrar;
 use crate::event_log::describe_conflict;
 use crate::handlers::{ReplyShape, broker, replies};
-use crate::liveness::{Heard, Known};
+use crate::liveness::{RegistrationStatus, Strength};
 use crate::protocol::registration::RegistrationHeader;
 use crate::protocol::{ReadOptions, Reply, remarks};
 use crate::service::broker_key::{BROKER_KEY_BYTES_MAX, is_too_long};
@@ -159,7 +159,9 @@ impl PendingRegistration {
     /// While this registration waited, for a leader for example, a later one of the same broker came through another node
     /// and was acknowledged. To carry this one out would take that one back.
     fn superseded(self) -> Progress {
-        self.registrar.liveness.heard(self.session.id, &self.header.key, Heard::Register);
+        if let Err(busy) = self.heartbeat(Strength::Strong) {
+            return self.refuse(busy);
+        }
         let revision = self.registrar.table().revision().map(|id| id.index);
         self.accept(revision)
     }
@@ -193,15 +195,19 @@ impl PendingRegistration {
 
     /// It changes nothing: it is a heartbeat, if the leader confirms that the broker is registered.
     fn unchanged(self, version: Position) -> Progress {
-        self.registrar.liveness.heard(self.session.id, &self.header.key, Heard::Register);
+        if let Err(busy) = self.heartbeat(Strength::Strong) {
+            return self.refuse(busy);
+        }
         Progress::Concurrent(Box::pin(self.confirm(version)))
     }
 
     async fn confirm(mut self, version: Position) -> Progress {
         let applied = match self.registrar.liveness.confirm(&self.header.key, self.deadline).await {
-            Known::Known { applied, .. } => applied,
-            Known::Unknown => return Progress::Ordered(Box::pin(self.parse_and_propose_whole())),
-            Known::NotNow => {
+            RegistrationStatus::Registered { applied, .. } => applied,
+            RegistrationStatus::NotRegistered => {
+                return Progress::Ordered(Box::pin(self.parse_and_propose_whole()));
+            }
+            RegistrationStatus::NotNow => {
                 self.registrar.counters.no_leader.add_one();
                 return Progress::Done(Reply::error("no leader confirmed the registration in time"));
             }
@@ -227,7 +233,7 @@ impl PendingRegistration {
     /// The difference was applied at the group version that it was computed against: at this position the table has
     /// everything as the broker sent it.
     async fn difference_applied(self, position: Position, parsed: &Arc<ParsedRegistration>) -> Progress {
-        self.registrar.liveness.heard(self.session.id, &self.header.key, Heard::Register);
+        self.session_is_strong();
         let (table, sent) = (self.registrar.table(), Arc::clone(parsed));
         let whole = parsed.is_whole();
         let topics = self.compute(whole, move || sent.known_topics_at(&table, position)).await.ok().flatten();
@@ -246,10 +252,24 @@ impl PendingRegistration {
         if !matches!(outcome, Outcome::Done { .. }) {
             return self.refused_by_table(outcome, &parsed);
         }
-        self.registrar.liveness.heard(self.session.id, &self.header.key, Heard::Register);
+        self.session_is_strong();
         // The comparison remembers the digest, if nothing else has changed the broker name by now.
         let _ = self.compare(&mut parsed).await;
         self.accept(Some(position.index))
+    }
+
+    /// Reports a heartbeat of its broker to liveness.
+    ///
+    /// # Errors
+    /// SYSTEM_BUSY: no further session fits.
+    fn heartbeat(&self, strength: Strength) -> Result<(), Reply> {
+        let liveness = &self.registrar.liveness;
+        liveness.heartbeat(self.session.id, &self.header.key, strength).map_err(|_| Reply::busy())
+    }
+
+    /// The registration was applied. Its session has been there since it was proposed, so it has its place.
+    fn session_is_strong(&self) {
+        let _ = self.heartbeat(Strength::Strong);
     }
 
     fn accept(self, revision: Option<u64>) -> Progress {
@@ -333,7 +353,7 @@ impl PendingRegistration {
 
     async fn propose(&self, registration: Registration) -> Result<(Outcome, Position), Reply> {
         // The broker is alive, whatever becomes of the proposal.
-        self.registrar.liveness.heard(self.session.id, &self.header.key, Heard::Heartbeat);
+        self.heartbeat(Strength::Weak)?;
         let change = Change::RegisterBroker(Box::new(registration));
         let proposed = self.registrar.proposer.propose(&self.session, change, self.deadline).await;
         proposed.map(|done| (done.outcome, done.position)).map_err(|error| {

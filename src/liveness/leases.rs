@@ -243,22 +243,22 @@ mod tests {
 
     #[test]
     fn a_new_leader_takes_the_reported_idle_time_and_gives_the_grace() {
-        let mut leases = leases(100, &[120_000, 120_000, 6_000, 20_000]);
+        let mut leases = leases(1_000, &[120_000, 120_000, 6_000, 20_000]);
         // Idle for 115 s when the leader began, and for 15 s.
-        leases.renew(&key(1), secs(100) - secs(115));
-        leases.renew(&key(4), secs(100) - secs(15));
-        assert_eq!(leases.get(&key(1)).map(Lease::deadline), Some(secs(105)));
-        leases.extend_all(secs(101));
+        leases.renew(&key(1), secs(1_000 - 115));
+        leases.renew(&key(4), secs(1_000 - 15));
+        assert_eq!(leases.get(&key(1)).map(Lease::deadline), Some(secs(1_005)));
+        leases.extend_all(secs(1_001));
         let deadlines = [1, 2, 3, 4].map(|n| leases.get(&key(n)).unwrap().deadline());
         assert_eq!(
             deadlines,
-            [secs(131), secs(220), secs(107), secs(111)],
+            [secs(1_031), secs(1_120), secs(1_007), secs(1_011)],
             "unreported brokers begin at zero"
         );
-        assert!(leases.expired(secs(106)).is_empty());
-        assert_eq!(leases.expired(secs(112)), [key(3), key(4)]);
-        leases.renew(&key(3), secs(112));
-        assert_eq!(leases.expired(secs(118)), [key(4), key(3)]);
+        assert!(leases.expired(secs(1_006)).is_empty());
+        assert_eq!(leases.expired(secs(1_012)), [key(3), key(4)]);
+        leases.renew(&key(3), secs(1_012));
+        assert_eq!(leases.expired(secs(1_018)), [key(4), key(3)]);
     }
 
     #[test]

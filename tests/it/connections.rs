@@ -211,12 +211,12 @@ async fn heartbeats_that_repeat_count_each_time() {
     let idle_ms = |broker: &Broker| {
         let key =
             BrokerKey { cluster: broker.cluster.as_str().into(), address: broker.address.as_str().into() };
-        node.running.liveness.silence_ms(&key).unwrap()
+        node.running.liveness.idle_ms(&key).unwrap()
     };
     let counted = || {
         let requests = node.running.server.counters().requests.iter();
         let beats = requests.filter(|(code, _)| *code == code::BROKER_HEARTBEAT).map(|(_, count)| count);
-        (beats.sum::<u64>(), node.running.liveness.totals().counters.heard)
+        (beats.sum::<u64>(), node.running.liveness.totals().counters.heartbeats)
     };
     let (beats, heard) = counted();
     for (round, sends) in (1..).zip([0, 0, 0, 0, 1, 1, 1, 0]) {

@@ -83,7 +83,7 @@ async fn a_node_that_was_away_for_long_answers_nothing_from_before() {
     }
     // The broker has registered and sent nothing since.
     let key = BrokerKey { cluster: new.cluster.as_str().into(), address: new.address.as_str().into() };
-    let silence_ms = |node: &Node| node.running.liveness.silence_ms(&key);
+    let silence_ms = |node: &Node| node.running.liveness.idle_ms(&key);
     while silence_ms(&nodes[0]).is_none_or(|ms| ms < 2 * SLACK_MS) {
         assert!(begun.elapsed() < PATIENCE, "its registration still counts");
         tokio::time::sleep(Duration::from_millis(5)).await;

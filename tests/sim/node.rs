@@ -36,7 +36,7 @@ pub(crate) struct Setup {
     /// Of so many writes of a disk, one hangs.
     pub(crate) disk_hangs_of: u64,
     pub(crate) readiness: Readiness,
-    /// Sessions that are followed, if not all.
+    /// Sessions that a node tracks, if there is no room for all.
     pub(crate) sessions_max: Option<usize>,
 }
 

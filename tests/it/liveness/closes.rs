@@ -39,7 +39,7 @@ async fn a_broker_that_closes_everything_is_gone_everywhere_at_once() {
 async fn removed_nodes_that_still_run_hold_up_no_leave() {
     let mut nodes = nodes::cluster(5).await;
     let hears_all = |node: &Node| {
-        let peers = node.running.liveness.status().peers;
+        let peers = node.running.liveness.status().nodes;
         peers.len() == 4 && peers.iter().all(|peer| peer.reachable)
     };
     until("each hears all", async || nodes.iter().all(hears_all)).await;

@@ -230,7 +230,7 @@ async fn after_a_restart_of_all_nodes_every_broker_has_its_full_time() {
     let ready = Instant::now();
     let key = BrokerKey { cluster: "C".into(), address: returning.address.clone().into() };
     until("half the timeout", async || {
-        nodes.iter().any(|node| node.running.liveness.silence_ms(&key).is_some_and(|ms| ms >= 2_000))
+        nodes.iter().any(|node| node.running.liveness.idle_ms(&key).is_some_and(|ms| ms >= 2_000))
     })
     .await;
     let _back = registered_everywhere(&nodes, &returning).await;

@@ -152,7 +152,7 @@ async fn without_a_quorum_nobody_expires_and_after_it_everybody_has_time() {
     let work = async {
         let stopped = futures_util::future::join_all(nodes.into_iter().map(Node::stop)).await;
         let key = BrokerKey { cluster: "C".into(), address: silent.address.clone().into() };
-        let silence_ms = || survivor.running.liveness.silence_ms(&key).unwrap_or(0);
+        let silence_ms = || survivor.running.liveness.idle_ms(&key).unwrap_or(0);
         until("silent for longer than its timeout", async || silence_ms() > 4_000).await;
         assert_stays(std::slice::from_ref(&survivor), &silent).await;
         let begun = Instant::now();
@@ -195,8 +195,8 @@ async fn who_leaves_when_the_quorum_has_just_gone_is_gone_once_it_is_back() {
     let leader = followers.remove(at);
     let (second, first) = (followers.pop().unwrap(), followers.pop().unwrap());
     let silent_for = |id| {
-        let peers = leader.running.liveness.status().peers;
-        peers.iter().find(|peer| peer.node == id).unwrap().since_spoke.unwrap()
+        let peers = leader.running.liveness.status().nodes;
+        peers.iter().find(|peer| peer.node == id).unwrap().since_report.unwrap()
     };
     let (first_id, second_id) = (first.config.node_id, second.config.node_id);
     let mut dead = vec![first.kill().await];

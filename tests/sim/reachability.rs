@@ -104,14 +104,14 @@ pub(crate) struct Sight {
 }
 
 #[derive(Default)]
-pub(crate) struct Hearing {
+pub(crate) struct Reachability {
     processes: BTreeMap<NodeId, Vec<Process>>,
     sights: BTreeMap<NodeId, (Moment, Sight)>,
     /// The last leader that was elected, and when.
     leader: Option<(u64, NodeId, Moment)>,
 }
 
-impl Hearing {
+impl Reachability {
     pub(crate) fn born(&mut self, now: Moment, node: NodeId) {
         self.processes.entry(node).or_default().push(Process {
             born: now,
@@ -188,7 +188,7 @@ impl Hearing {
         (now >= elected + settles_in).then_some((leader, elected))
     }
 
-    /// Since when a process has been running without hearing another node, if it does so now.
+    /// Since when a process has been running without reachability another node, if it does so now.
     pub(crate) fn alone_since(&self, now: Moment, node: NodeId) -> Option<Moment> {
         let (begin, end) = self.processes.get(&node)?.last()?.alone.last()?;
         (*end + STILL >= now).then_some(*begin)
@@ -219,7 +219,7 @@ impl Hearing {
     }
 }
 
-/// See [`Hearing::decider`].
+/// See [`Reachability::decider`].
 #[derive(Debug)]
 pub(crate) struct Decider {
     pub(crate) knows_since: Moment,

@@ -1,6 +1,6 @@
 //! What a broker says of itself.
 
-use crate::talk::Talk;
+use crate::remoting_client::RemotingClient;
 use raft_namesrv::wire::RemotingCommand;
 use raft_namesrv::wire::codes::request as code;
 use serde_json::{Value, json};
@@ -36,24 +36,25 @@ impl Identity {
         ]
     }
 
-    pub(crate) fn heartbeat(&self, talk: &mut Talk) -> RemotingCommand {
-        talk.request(code::BROKER_HEARTBEAT, &self.fields())
+    pub(crate) fn heartbeat(&self, client: &mut RemotingClient) -> RemotingCommand {
+        client.request(code::BROKER_HEARTBEAT, &self.fields())
     }
 
-    pub(crate) fn unregister(&self, talk: &mut Talk) -> RemotingCommand {
-        talk.request(code::UNREGISTER_BROKER, &self.fields())
+    pub(crate) fn unregister(&self, client: &mut RemotingClient) -> RemotingCommand {
+        client.request(code::UNREGISTER_BROKER, &self.fields())
     }
 
     /// Asks whether its version is known.
-    pub(crate) fn query(&self, talk: &mut Talk, version: u64) -> RemotingCommand {
-        talk.request(code::QUERY_DATA_VERSION, &self.fields())
+    pub(crate) fn query(&self, client: &mut RemotingClient, version: u64) -> RemotingCommand {
+        client
+            .request(code::QUERY_DATA_VERSION, &self.fields())
             .with_body(data_version(version).to_string().into_bytes())
     }
 
-    pub(crate) fn register(&self, talk: &mut Talk, version: u64) -> RemotingCommand {
+    pub(crate) fn register(&self, client: &mut RemotingClient, version: u64) -> RemotingCommand {
         let body = self.body(version);
         let crc = (crc32fast::hash(&body) & 0x7FFF_FFFF).to_string();
-        let command = talk.request(code::REGISTER_BROKER, &self.fields());
+        let command = client.request(code::REGISTER_BROKER, &self.fields());
         let command = command.with("compressed", "false").with("bodyCrc32", &crc);
         let command = command.with("enableActingMaster", if self.acting { "true" } else { "false" });
         command.with("heartbeatTimeoutMillis", &self.timeout_ms.to_string()).with_body(body)

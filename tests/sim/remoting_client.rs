@@ -6,14 +6,14 @@ use raft_namesrv::wire::{Decoder, RemotingCommand, encode};
 use std::io;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-pub(crate) struct Talk {
+pub(crate) struct RemotingClient {
     stream: SimStream,
     decoder: Decoder,
     received: BytesMut,
     next: i32,
 }
 
-impl Talk {
+impl RemotingClient {
     pub(crate) fn new(stream: SimStream) -> Self {
         Self { stream, decoder: Decoder::for_client(), received: BytesMut::new(), next: 0 }
     }

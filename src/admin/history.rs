@@ -224,7 +224,7 @@ fn told(event: &Event) -> Option<(&'static str, String)> {
 fn reason(cause: RemovedBy) -> String {
     match cause {
         RemovedBy::Removal(Cause::Expired { idle_ms }) => {
-            format!("silent for {}", seconds(idle_ms))
+            format!("idle for {}", seconds(idle_ms))
         }
         RemovedBy::Removal(Cause::Disconnected) => "it closed its last connection".to_owned(),
         RemovedBy::Removal(Cause::Asked) => "asked for".to_owned(),

@@ -207,12 +207,18 @@ impl World {
             seen.reachability.look(self.now, LOOK_EVERY, node, sight);
         }
         seen.living.look(self.now, |node, place| self.network.linked(node, place) && tells(node));
-        let leader = seen.reachability.leads(self.now, LEADS_WITHIN).filter(|(leader, _)| self.runs(*leader));
+        // Nodes that stop are no part of a majority.
+        let stay =
+            NODES.into_iter().filter(|node| self.runs(*node) && !self.nodes[place_of(*node)].is_stopping());
+        let majority_stays = stay.count() * 2 > NODES.len();
+        let leader = seen.reachability.leads(self.now, LEADS_WITHIN);
+        let leader = leader.filter(|(leader, _)| majority_stays && self.runs(*leader));
         seen.count_leases(self.now, LOOK_EVERY, &self.network, leader);
         let verdict = seen.notices.look(self.now, self.patience);
         seen.violated(verdict);
         seen.look_at_suspects();
-        if let Some(mut decider) = seen.reachability.decider(self.now, LEADS_WITHIN, NODES.len()) {
+        let decider = seen.reachability.decider(self.now, LEADS_WITHIN, NODES.len());
+        if let Some(mut decider) = decider.filter(|_| majority_stays) {
             decider.nodes.retain(|node| !self.nodes[place_of(*node)].is_stopping());
             seen.look_for_dead(self.now, &decider);
         }

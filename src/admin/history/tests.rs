@@ -72,7 +72,7 @@ fn a_topic_went_with_its_broker_and_the_record_says_why() {
         ["brokerRegistered", "topicNew", "brokerRemoved", "brokerNameGone", "topicGone"]
     );
     let removed = &view.records[2];
-    assert_eq!(removed.what, "broker-a id 0 at 10.0.0.1:10911 removed: silent for 12.3 s");
+    assert_eq!(removed.what, "broker-a id 0 at 10.0.0.1:10911 removed: idle for 12.3 s");
     assert_eq!((removed.node, removed.peer.as_str(), removed.revision), (2, "", 3));
     assert_eq!(removed.unix_ms, 3_603_000);
     assert_eq!(view.records[0].peer, PEER);

@@ -39,10 +39,10 @@ async fn a_broker_that_closes_everything_is_gone_everywhere_at_once() {
 async fn removed_nodes_that_still_run_hold_up_no_leave() {
     let mut nodes = nodes::cluster(5).await;
     let hears_all = |node: &Node| {
-        let peers = node.running.liveness.status().nodes;
-        peers.len() == 4 && peers.iter().all(|peer| peer.reachable)
+        let others = node.running.liveness.status().nodes;
+        others.len() == 4 && others.iter().all(|other| other.reachable)
     };
-    until("each hears all", async || nodes.iter().all(hears_all)).await;
+    until("the leader has the reports of all", async || nodes.iter().any(hears_all)).await;
     let removed = [nodes.pop().unwrap(), nodes.pop().unwrap()];
     nodes::let_lead(&nodes[0]).await;
     for node in &removed {

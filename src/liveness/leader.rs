@@ -7,9 +7,9 @@ use super::disconnects::{Disconnects, Verdict};
 use super::guard::{Candidate, Guard};
 use super::leases::{Lease, Leases};
 use super::messages::{
-    End, FullReport, LeaderAnswer, Probe, Report, SessionChange, SessionReport, Slot, TableStatus,
+    End, FullReport, LeaderAnswer, Probe, Report, SessionChange, SessionReport, TableStatus,
 };
-use super::nodes::Nodes;
+use super::nodes::{NodeView, Nodes};
 use super::removals::{PROPOSE_AGAIN_AFTER, ProposalEnd, Removals};
 use super::sessions::{Keyed, Sessions};
 use raft::NodeId;
@@ -98,8 +98,10 @@ impl Leading {
         };
         leading.nodes.set_members(now, others);
         sessions.iter().for_each(|(broker, heard)| leading.leases.renew(broker, heard));
-        let disconnects: Vec<_> = sessions.disconnects().map(|(key, at)| (key.clone(), at)).collect();
-        disconnects.into_iter().for_each(|(broker, at)| leading.disconnected(broker, at, sessions));
+        sessions
+            .disconnects()
+            .into_iter()
+            .for_each(|(broker, at)| leading.disconnected(broker, at, sessions));
         leading
     }
 
@@ -120,10 +122,10 @@ impl Leading {
     }
 
     /// A session of this node changed.
-    pub(super) fn own_change(&mut self, broker: BrokerKey, change: &SessionChange, sessions: &mut Sessions) {
+    pub(super) fn own_change(&mut self, change: &SessionChange, sessions: &mut Sessions) {
         match change {
-            SessionChange::Opened(_, _, strength) => self.opened(&broker, *strength, sessions),
-            SessionChange::Ended(_, _, end) => self.ended(broker, *end, sessions),
+            SessionChange::Opened(broker, strength) => self.opened(broker, *strength, sessions),
+            SessionChange::Ended(broker, _, end) => self.ended(broker, *end, sessions),
         }
     }
 
@@ -137,13 +139,9 @@ impl Leading {
     ) -> bool {
         let Some(in_order) = self.nodes.accept(now, from, report, self.term) else { return false };
         self.extend(now, &in_order.lost);
-        if let Some(view) = self.nodes.get_mut(from) {
-            for (slot, idle_ms) in &report.heartbeats {
-                if let Some(broker) = view.broker(*slot) {
-                    let idle = Duration::from_millis(*idle_ms);
-                    self.leases.renew(broker, now.in_service.saturating_sub(idle));
-                }
-            }
+        for (broker, idle_ms) in &report.heartbeats {
+            let idle = Duration::from_millis(*idle_ms);
+            self.leases.renew(broker, now.in_service.saturating_sub(idle));
         }
         match &report.sessions {
             SessionReport::Incremental(changes) => {
@@ -157,13 +155,13 @@ impl Leading {
     fn change(&mut self, now: Now, from: NodeId, change: &SessionChange, sessions: &mut Sessions) {
         let Some(view) = self.nodes.get_mut(from) else { return };
         match change {
-            SessionChange::Opened(slot, broker, strength) => {
-                view.opened(*slot, broker.clone(), *strength);
+            SessionChange::Opened(broker, strength) => {
+                view.set_session(broker, Some(*strength));
                 self.leases.renew(broker, now.in_service);
                 self.opened(broker, *strength, sessions);
             }
-            SessionChange::Ended(slot, left, end) => {
-                let Some(broker) = view.ended(*slot, *left) else { return };
+            SessionChange::Ended(broker, left, end) => {
+                view.set_session(broker, *left);
                 if matches!(end, End::Disconnect(_)) {
                     view.reported_disconnect(broker.clone());
                 }
@@ -178,17 +176,17 @@ impl Leading {
         let mut before = view.replace(full);
         full.disconnects.iter().for_each(|(broker, _)| view.reported_disconnect(broker.clone()));
         let disconnects: BTreeMap<_, _> = full.disconnects.iter().cloned().collect();
-        for (_, broker, strength, idle_ms) in &full.sessions {
+        for (broker, strength, idle_ms) in &full.sessions {
             let had = before.remove(broker);
             self.leases.renew(broker, now.in_service.saturating_sub(Duration::from_millis(*idle_ms)));
             if had < Some(*strength) {
                 self.opened(broker, *strength, sessions);
             } else if had > Some(*strength) && !disconnects.contains_key(broker) {
-                self.ended(broker.clone(), End::ByNode, sessions);
+                self.ended(broker, End::ByNode, sessions);
             }
         }
         for broker in before.into_keys().filter(|broker| !disconnects.contains_key(broker)) {
-            self.ended(broker, End::ByNode, sessions);
+            self.ended(&broker, End::ByNode, sessions);
         }
         for (broker, incarnation) in disconnects {
             self.disconnected(broker, incarnation, sessions);
@@ -202,11 +200,11 @@ impl Leading {
         }
     }
 
-    fn ended(&mut self, broker: BrokerKey, end: End, sessions: &mut Sessions) {
+    fn ended(&mut self, broker: &BrokerKey, end: End, sessions: &mut Sessions) {
         match end {
-            End::ByNode => self.settle(&broker, sessions),
-            End::ByPeer => self.disconnects.probe_again(&broker),
-            End::Disconnect(incarnation) => self.disconnected(broker, incarnation, sessions),
+            End::ByNode => self.settle(broker, sessions),
+            End::ByPeer => self.disconnects.probe_again(broker),
+            End::Disconnect(incarnation) => self.disconnected(broker.clone(), incarnation, sessions),
         }
     }
 
@@ -241,18 +239,12 @@ impl Leading {
 
     /// The answer to a report that was taken.
     pub(super) fn answer(&mut self, from: NodeId, report: &Report, leader: &Leader<'_>) -> LeaderAnswer {
-        let mut answer = LeaderAnswer {
-            term: self.term,
-            applied: leader.applied(),
-            statuses: Vec::new(),
-            settled: self.nodes.get_mut(from).map(|view| view.take_settled()).unwrap_or_default(),
-        };
-        let Some(view) = self.nodes.get(from) else { return answer };
-        let status = |slot: &Slot| view.broker(*slot).map(|broker| (*slot, self.status(leader, broker)));
-        answer.statuses = report.confirm.iter().filter_map(status).collect();
-        let heard = report.heartbeats.iter().filter_map(|(slot, _)| status(slot));
-        answer.statuses.extend(heard.filter(|(_, status)| !matches!(status, TableStatus::Registered(_))));
-        answer
+        let status = |broker: &BrokerKey| (broker.clone(), self.status(leader, broker));
+        let mut statuses: Vec<_> = report.confirm.iter().map(status).collect();
+        let heard = report.heartbeats.iter().map(|(broker, _)| status(broker));
+        statuses.extend(heard.filter(|(_, status)| !matches!(status, TableStatus::Registered(_))));
+        let settled = self.nodes.get_mut(from).map(NodeView::take_settled).unwrap_or_default();
+        LeaderAnswer { term: self.term, applied: leader.applied(), statuses, settled }
     }
 
     /// Decides with a valid quorum lease. What is decided follows from what is known now, so a decision whose proposal

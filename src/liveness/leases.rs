@@ -258,7 +258,7 @@ mod tests {
         assert!(leases.expired(secs(1_006)).is_empty());
         assert_eq!(leases.expired(secs(1_012)), [key(3), key(4)]);
         leases.renew(&key(3), secs(1_012));
-        assert_eq!(leases.expired(secs(1_018)), [key(4), key(3)]);
+        assert_eq!(leases.expired(secs(1_018)), [key(3), key(4)]);
     }
 
     #[test]

@@ -48,16 +48,11 @@ pub(super) struct Report {
     pub(super) probe: Option<Probe>,
     /// What happened to sessions.
     pub(super) sessions: SessionReport,
-    /// Slots of brokers that were heard, and milliseconds since then. The receiver reads them before `sessions`, for a
-    /// slot may become free there.
-    pub(super) heartbeats: Vec<(Slot, u64)>,
-    /// Slots of brokers whose REGISTER waits for their registration status.
-    pub(super) confirm: Vec<Slot>,
+    /// Brokers that were heard, and milliseconds since then.
+    pub(super) heartbeats: Vec<(BrokerKey, u64)>,
+    /// Brokers whose REGISTER waits for their registration status.
+    pub(super) confirm: Vec<BrokerKey>,
 }
-
-/// Number of a broker among those with a session at one process: stands for its names in reports. Used again after the
-/// broker's last session has ended.
-pub(super) type Slot = u32;
 
 /// A leader's probe, numbered within its term.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,8 +75,8 @@ pub(super) enum SessionReport {
 /// All sessions of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FullReport {
-    /// Brokers with a session there: slot, strongest session, milliseconds since the broker was heard there.
-    pub(super) sessions: Vec<(Slot, BrokerKey, Strength, u64)>,
+    /// Brokers with a session there, the strongest one, and milliseconds since the broker was heard there.
+    pub(super) sessions: Vec<(BrokerKey, Strength, u64)>,
     /// Disconnects that no leader has settled yet, each with the registration that the session stood for.
     pub(super) disconnects: Vec<(BrokerKey, Position)>,
 }
@@ -90,9 +85,9 @@ pub(super) struct FullReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum SessionChange {
     /// A session opened or became strong: the strongest one from now on.
-    Opened(Slot, BrokerKey, Strength),
-    /// A session ended: the strongest one left, and how it ended. Without any left, the slot is free.
-    Ended(Slot, Option<Strength>, End),
+    Opened(BrokerKey, Strength),
+    /// A session ended: the strongest one left, and how it ended.
+    Ended(BrokerKey, Option<Strength>, End),
 }
 
 /// How a session ended.
@@ -124,7 +119,7 @@ pub(super) struct LeaderAnswer {
     /// Its applied index.
     pub(super) applied: u64,
     /// The status of each broker to be confirmed, and of those heard that are not registered.
-    pub(super) statuses: Vec<(Slot, TableStatus)>,
+    pub(super) statuses: Vec<(BrokerKey, TableStatus)>,
     /// Disconnects that are settled, since the broker has another session or registration: the reporter drops them.
     pub(super) settled: Vec<BrokerKey>,
 }
@@ -190,7 +185,7 @@ mod tests {
         let at = Position { index: 300, number: 1 };
         let probe = Probe { term: 9, number: 4 };
         let report = |sessions| {
-            let (heartbeats, confirm) = (vec![(5, 250)], vec![6]);
+            let (heartbeats, confirm) = (vec![(broker.clone(), 250)], vec![broker.clone()]);
             Message::Report(Report {
                 process: 7,
                 sequence: 2,
@@ -201,23 +196,23 @@ mod tests {
             })
         };
         let changes = vec![
-            SessionChange::Opened(5, broker.clone(), Strength::Strong),
-            SessionChange::Ended(5, Some(Strength::Weak), End::ByNode),
-            SessionChange::Ended(5, None, End::ByPeer),
-            SessionChange::Ended(5, None, End::Disconnect(at)),
+            SessionChange::Opened(broker.clone(), Strength::Strong),
+            SessionChange::Ended(broker.clone(), Some(Strength::Weak), End::ByNode),
+            SessionChange::Ended(broker.clone(), None, End::ByPeer),
+            SessionChange::Ended(broker.clone(), None, End::Disconnect(at)),
         ];
         let full = FullReport {
-            sessions: vec![(5, broker.clone(), Strength::Weak, 250)],
+            sessions: vec![(broker.clone(), Strength::Weak, 250)],
             disconnects: vec![(broker.clone(), at)],
         };
         let cases = [
             (
                 report(SessionReport::Incremental(changes)),
-                "010300070201090400040005016303613a310101050100000105000101050002fb2c01010105fa0106",
+                "0103000702010904000400016303613a310101016303613a3101000001016303613a31000101016303613a310002fb2c010101016303613a31fa01016303613a31",
             ),
             (
                 report(SessionReport::Full(full)),
-                "0103000702010904010105016303613a3100fa01016303613a31fb2c01010105fa0106",
+                "01030007020109040101016303613a3100fa01016303613a31fb2c010101016303613a31fa01016303613a31",
             ),
             (Message::Probe(probe), "0103010904"),
             (Message::Ping, "010302"),
@@ -231,16 +226,13 @@ mod tests {
             }
             assert_eq!(Message::decode(&bytes).unwrap(), message);
         }
-        let statuses = vec![
-            (5, TableStatus::Registered(at)),
-            (6, TableStatus::NotRegistered),
-            (7, TableStatus::Removing),
-        ];
+        let statuses = [TableStatus::Registered(at), TableStatus::NotRegistered, TableStatus::Removing];
+        let statuses = statuses.map(|status| (broker.clone(), status)).to_vec();
         let leader = LeaderAnswer { term: 5, applied: 6, statuses, settled: vec![broker.clone()] };
         let cases = [
             (
                 Reply::Report(ReportAnswer { accepted: true, leader: Some(leader) }),
-                "01030001010506030500fb2c01010601070201016303613a31",
+                "0103000101050603016303613a3100fb2c0101016303613a3101016303613a310201016303613a31",
             ),
             (Reply::Received, "010301"),
             (Reply::IdleTimes(vec![(broker, 250)]), "01030201016303613a31fa"),

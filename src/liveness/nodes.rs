@@ -2,7 +2,7 @@
 
 use super::Strength;
 use super::clock::Now;
-use super::messages::{FullReport, Report, SessionReport, Slot};
+use super::messages::{FullReport, Report, SessionReport};
 use raft::NodeId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -30,7 +30,6 @@ pub(super) struct NodeView {
     member: bool,
     voter: bool,
     sessions: BTreeMap<BrokerKey, Strength>,
-    slots: BTreeMap<Slot, BrokerKey>,
     /// Disconnects that it has reported and this leader has not settled.
     disconnects: BTreeSet<BrokerKey>,
     /// Disconnects settled since the last answer to it.
@@ -50,7 +49,6 @@ impl NodeView {
             member: false,
             voter: false,
             sessions: BTreeMap::new(),
-            slots: BTreeMap::new(),
             disconnects: BTreeSet::new(),
             settled: Vec::new(),
             probe_answered: 0,
@@ -68,32 +66,17 @@ impl NodeView {
         self.process.is_some() || now > self.since + REACHABLE_FOR
     }
 
-    /// The broker of a slot.
-    pub(super) fn broker(&self, slot: Slot) -> Option<&BrokerKey> {
-        self.slots.get(&slot)
-    }
-
-    pub(super) fn opened(&mut self, slot: Slot, broker: BrokerKey, strength: Strength) {
-        self.sessions.insert(broker.clone(), strength);
-        self.slots.insert(slot, broker);
-    }
-
-    /// A session ended; `left` is the strongest one that is left. Gives the broker.
-    pub(super) fn ended(&mut self, slot: Slot, left: Option<Strength>) -> Option<BrokerKey> {
-        let Some(strength) = left else {
-            let broker = self.slots.remove(&slot)?;
-            self.sessions.remove(&broker);
-            return Some(broker);
+    /// The strongest session of a broker there changed.
+    pub(super) fn set_session(&mut self, broker: &BrokerKey, strength: Option<Strength>) {
+        match strength {
+            Some(strength) => self.sessions.insert(broker.clone(), strength),
+            None => self.sessions.remove(broker),
         };
-        let broker = self.slots.get(&slot)?.clone();
-        self.sessions.insert(broker.clone(), strength);
-        Some(broker)
     }
 
     /// Takes all sessions of a full report over. Gives those of before.
     pub(super) fn replace(&mut self, full: &FullReport) -> BTreeMap<BrokerKey, Strength> {
-        self.slots = full.sessions.iter().map(|(slot, broker, ..)| (*slot, broker.clone())).collect();
-        let sessions = full.sessions.iter().map(|(_, broker, strength, _)| (broker.clone(), *strength));
+        let sessions = full.sessions.iter().map(|(broker, strength, _)| (broker.clone(), *strength));
         std::mem::replace(&mut self.sessions, sessions.collect())
     }
 
@@ -153,7 +136,6 @@ impl Nodes {
         let mut lost = Vec::new();
         if !same_process {
             lost = std::mem::take(&mut view.sessions).into_keys().collect();
-            view.slots.clear();
             view.disconnects.clear();
             view.settled.clear();
             view.probe_answered = 0;
@@ -165,10 +147,6 @@ impl Nodes {
             view.probe_answered = view.probe_answered.max(probe.number);
         }
         Some(InOrder { lost })
-    }
-
-    pub(super) fn get(&self, node: NodeId) -> Option<&NodeView> {
-        self.views.get(&node)
     }
 
     pub(super) fn get_mut(&mut self, node: NodeId) -> Option<&mut NodeView> {

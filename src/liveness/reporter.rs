@@ -2,11 +2,12 @@
 
 use super::RegistrationStatus;
 use super::clock::{Now, millis};
-use super::messages::{LeaderAnswer, Probe, Report, SessionChange, SessionReport, Slot, TableStatus};
+use super::messages::{LeaderAnswer, Probe, Report, SessionChange, SessionReport, TableStatus};
 use super::sessions::Sessions;
 use raft::NodeId;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use storage::route_info::BrokerKey;
 use tokio::sync::oneshot;
 
 /// Between two reports when nothing is urgent, whether there is anything to report or not.
@@ -18,8 +19,8 @@ pub(super) const CHANGES_MAX: usize = 8_192;
 /// Brokers heard in one report; the others go into the next, at once.
 pub(super) const HEARTBEATS_MAX: usize = 4_096;
 
-/// REGISTER requests that wait for their broker's registration status, by slot.
-type Confirmations = BTreeMap<Slot, Vec<oneshot::Sender<RegistrationStatus>>>;
+/// REGISTER requests that wait for their broker's registration status.
+type Confirmations = BTreeMap<BrokerKey, Vec<oneshot::Sender<RegistrationStatus>>>;
 
 /// What waits for the leader, and what is on its way. One report is on its way at a time, so that what comes meanwhile
 /// travels together.
@@ -43,7 +44,7 @@ pub(super) struct Reporter {
 #[derive(Debug)]
 struct InFlight {
     to: NodeId,
-    heartbeats: Vec<Slot>,
+    heartbeats: Vec<BrokerKey>,
     confirmations: Confirmations,
 }
 
@@ -100,9 +101,9 @@ impl Reporter {
     }
 
     /// A REGISTER waits for the registration status of its broker. Goes at once.
-    pub(super) fn confirm(&mut self, slot: Slot) -> oneshot::Receiver<RegistrationStatus> {
+    pub(super) fn confirm(&mut self, broker: &BrokerKey) -> oneshot::Receiver<RegistrationStatus> {
         let (sender, receiver) = oneshot::channel();
-        self.confirmations.entry(slot).or_default().push(sender);
+        self.confirmations.entry(broker.clone()).or_default().push(sender);
         self.urgent = true;
         receiver
     }
@@ -146,11 +147,11 @@ impl Reporter {
             sessions: content,
             heartbeats: heard
                 .iter()
-                .map(|(slot, at)| (*slot, millis(now.in_service.saturating_sub(*at))))
+                .map(|(broker, at)| (broker.clone(), millis(now.in_service.saturating_sub(*at))))
                 .collect(),
-            confirm: confirmations.keys().copied().collect(),
+            confirm: confirmations.keys().cloned().collect(),
         };
-        let heartbeats = heard.into_iter().map(|(slot, _)| slot).collect();
+        let heartbeats = heard.into_iter().map(|(broker, _)| broker).collect();
         self.in_flight = Some(InFlight { to, heartbeats, confirmations });
         Some(report)
     }
@@ -165,12 +166,12 @@ impl Reporter {
         let Some(answer) = answer else { return self.confirm_again(sent.confirmations) };
         let mut waiting = sent.confirmations;
         // Brokers that the answer does not mention are registered.
-        sent.heartbeats.iter().for_each(|slot| sessions.note_status(*slot, true));
-        for (slot, status) in answer.statuses {
-            sessions.note_status(slot, matches!(status, TableStatus::Registered(_)));
+        sent.heartbeats.iter().for_each(|broker| sessions.note_status(broker, true));
+        for (broker, status) in answer.statuses {
+            sessions.note_status(&broker, matches!(status, TableStatus::Registered(_)));
             // While a removal is proposed the requests wait on: what they propose must come after it.
             if let Some(status) = answered(status, answer.term, answer.applied) {
-                for sender in waiting.remove(&slot).into_iter().flatten() {
+                for sender in waiting.remove(&broker).into_iter().flatten() {
                     // The request may have reached its deadline.
                     let _ = sender.send(status);
                 }
@@ -190,16 +191,16 @@ impl Reporter {
 
     /// Requests that still wait are confirmed with the next report.
     fn confirm_again(&mut self, confirmations: Confirmations) {
-        for (slot, mut waiting) in confirmations {
-            self.confirmations.entry(slot).or_default().append(&mut waiting);
+        for (broker, mut waiting) in confirmations {
+            self.confirmations.entry(broker).or_default().append(&mut waiting);
         }
     }
 
     /// This node leads by now, and answers the requests that wait itself.
-    pub(super) fn confirm_here(&mut self, status: impl Fn(Slot) -> Option<RegistrationStatus>) {
-        self.confirmations.retain(|slot, waiting| {
+    pub(super) fn confirm_here(&mut self, status: impl Fn(&BrokerKey) -> Option<RegistrationStatus>) {
+        self.confirmations.retain(|broker, waiting| {
             waiting.retain(|sender| !sender.is_closed());
-            let Some(status) = status(*slot) else { return !waiting.is_empty() };
+            let Some(status) = status(broker) else { return !waiting.is_empty() };
             for sender in waiting.drain(..) {
                 // The request may have reached its deadline.
                 let _ = sender.send(status);
@@ -260,12 +261,10 @@ mod tests {
             self.reporter.accepted(LEADER, Some(answer), &mut self.sessions);
         }
 
-        fn hear(&mut self, at: u64, broker: usize) -> Slot {
+        fn hear(&mut self, at: u64, broker: usize) {
             let session = SessionId(broker as u64);
-            let heard =
-                self.sessions.heartbeat(ms(at), session, &key(broker), Strength::Strong, None).unwrap();
-            heard.change.into_iter().for_each(|change| self.reporter.push(change));
-            heard.slot
+            let change = self.sessions.heartbeat(ms(at), session, &key(broker), Strength::Strong, None);
+            change.unwrap().into_iter().for_each(|change| self.reporter.push(change));
         }
     }
 
@@ -283,13 +282,17 @@ mod tests {
         node.hear(390, 1);
         assert!(node.poll(399).is_none());
         let report = node.poll(400).unwrap();
-        let opened = SessionChange::Opened(0, key(1), Strength::Strong);
+        let opened = SessionChange::Opened(key(1), Strength::Strong);
         assert_eq!(report.sessions, SessionReport::Incremental(vec![opened]));
-        assert_eq!((report.sequence, report.heartbeats), (3, vec![(0, 10)]), "with the newest heartbeat");
-        let _waits = node.reporter.confirm(0);
+        assert_eq!(
+            (report.sequence, report.heartbeats),
+            (3, vec![(key(1), 10)]),
+            "with the newest heartbeat"
+        );
+        let _waits = node.reporter.confirm(&key(1));
         assert!(node.poll(401).is_none(), "one at a time");
         node.accepted(LeaderAnswer::default());
-        assert_eq!(node.poll(401).unwrap().confirm, [0]);
+        assert_eq!(node.poll(401).unwrap().confirm, [key(1)]);
     }
 
     #[test]
@@ -301,11 +304,11 @@ mod tests {
         assert!(node.poll(249).is_none(), "not at once");
         let report = node.poll(250).unwrap();
         let SessionReport::Full(full) = &report.sessions else { panic!("{report:?}") };
-        assert_eq!(full.sessions, [(0, key(1), Strength::Strong, 249)]);
+        assert_eq!(full.sessions, [(key(1), Strength::Strong, 249)]);
         node.accepted(LeaderAnswer::default());
 
         for n in 0..=CHANGES_MAX {
-            node.reporter.push(SessionChange::Opened(0, key(n), Strength::Weak));
+            node.reporter.push(SessionChange::Opened(key(n), Strength::Weak));
         }
         assert!(is_full(&node.poll(251).unwrap()));
         node.accepted(LeaderAnswer::default());
@@ -343,12 +346,12 @@ mod tests {
     #[tokio::test]
     async fn a_request_waits_for_an_answer_to_a_report_that_left_after_it() {
         let mut node = node();
-        let slot = node.hear(1, 1);
+        node.hear(1, 1);
         node.poll(200).unwrap();
-        let mut waits = node.reporter.confirm(slot);
+        let mut waits = node.reporter.confirm(&key(1));
         let at = Position { index: 5, number: 0 };
         let answer =
-            |status| LeaderAnswer { term: 3, applied: 9, statuses: vec![(slot, status)], settled: vec![] };
+            |status| LeaderAnswer { term: 3, applied: 9, statuses: vec![(key(1), status)], settled: vec![] };
         node.accepted(answer(TableStatus::Registered(at)));
         assert!(waits.try_recv().is_err(), "that report left before");
         node.poll(201).unwrap();
@@ -356,7 +359,7 @@ mod tests {
         assert!(waits.try_recv().is_err() && node.sessions.is_not_registered(&key(1)));
         node.poll(401).unwrap();
         node.reporter.failed(now(401), LEADER);
-        assert_eq!(node.poll(451).unwrap().confirm, [slot], "asked again");
+        assert_eq!(node.poll(451).unwrap().confirm, [key(1)], "asked again");
         node.accepted(answer(TableStatus::Registered(at)));
         let status = RegistrationStatus::Registered { term: 3, incarnation: at, applied: 9 };
         assert_eq!(waits.await.unwrap(), status);
@@ -366,9 +369,9 @@ mod tests {
     #[test]
     fn brokers_that_an_answer_does_not_mention_are_registered() {
         let mut node = node();
-        let slot = node.hear(1, 1);
+        node.hear(1, 1);
         node.poll(200).unwrap();
-        let statuses = vec![(slot, TableStatus::NotRegistered)];
+        let statuses = vec![(key(1), TableStatus::NotRegistered)];
         node.accepted(LeaderAnswer { statuses, ..LeaderAnswer::default() });
         assert!(node.sessions.is_not_registered(&key(1)));
         node.sessions.heartbeat(ms(300), SessionId(1), &key(1), Strength::Weak, None).unwrap();

@@ -1,7 +1,7 @@
 //! The sessions of this node: which brokers speak over which of its connections, and when each was last heard here.
 
 use super::clock::millis;
-use super::messages::{End, FullReport, SessionChange, Slot};
+use super::messages::{End, FullReport, SessionChange};
 use super::{ClosedBy, SessionId, SessionsFull, Strength};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, DefaultHasher, Hasher};
@@ -34,14 +34,12 @@ impl BuildHasher for Keyed {
 /// Sessions of this node.
 #[derive(Debug)]
 pub(super) struct Sessions {
-    connections: HashMap<SessionId, BTreeSet<Slot>>,
-    slots: HashMap<BrokerKey, Slot, Keyed>,
-    brokers: Vec<Option<BrokerSessions>>,
-    free: Vec<Slot>,
-    /// Slots of brokers that were heard since the last report, at most once each.
-    unreported: Vec<Slot>,
+    connections: HashMap<SessionId, BTreeSet<BrokerKey>>,
+    brokers: HashMap<BrokerKey, BrokerSessions, Keyed>,
+    /// Brokers that were heard since the last report, each once.
+    unreported: Vec<BrokerKey>,
     /// Heartbeats since the last report of brokers whose last session has ended.
-    last_heartbeats: Vec<(Slot, Duration)>,
+    last_heartbeats: Vec<(BrokerKey, Duration)>,
     /// Disconnects that the leader has not settled yet, with the registration that each session stood for.
     disconnects: BTreeMap<BrokerKey, Position>,
     disconnects_bytes: usize,
@@ -55,7 +53,6 @@ pub(super) struct Sessions {
 /// A broker with a session here.
 #[derive(Debug)]
 struct BrokerSessions {
-    key: BrokerKey,
     over: BTreeMap<SessionId, Strength>,
     /// The newest registration that was accepted here while sessions were open. A disconnect is reported with this one,
     /// not with the table's: a node that learns late of a close must not take it for the end of a successor.
@@ -73,22 +70,12 @@ impl BrokerSessions {
     }
 }
 
-/// What a heartbeat meant for the sessions of its broker.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Heard {
-    pub(super) slot: Slot,
-    /// When a session opened or became strong.
-    pub(super) change: Option<SessionChange>,
-}
-
 impl Sessions {
     /// None yet; at most so many pairs of a connection and a broker.
     pub(super) fn new(keyed: Keyed, sessions_max: usize) -> Self {
         Self {
             connections: HashMap::new(),
-            slots: HashMap::with_hasher(keyed),
-            brokers: Vec::new(),
-            free: Vec::new(),
+            brokers: HashMap::with_hasher(keyed),
             unreported: Vec::new(),
             last_heartbeats: Vec::new(),
             disconnects: BTreeMap::new(),
@@ -100,7 +87,8 @@ impl Sessions {
         }
     }
 
-    /// A broker was heard on a connection; after a REGISTER, `incarnation` is what this node's table has.
+    /// A broker was heard on a connection; after a REGISTER, `incarnation` is what this node's table has. Gives the change
+    /// when a session opened or became strong.
     pub(super) fn heartbeat(
         &mut self,
         at: Duration,
@@ -108,68 +96,53 @@ impl Sessions {
         key: &BrokerKey,
         strength: Strength,
         incarnation: Option<Position>,
-    ) -> Result<Heard, SessionsFull> {
-        let slot = self.slots.get(key).copied();
-        let had = slot.and_then(|slot| self.get(slot)?.over.get(&session).copied());
-        if had.is_none() && !self.has_room(session, key) {
+    ) -> Result<Option<SessionChange>, SessionsFull> {
+        let known = self.brokers.get_mut(key).filter(|broker| broker.over.contains_key(&session));
+        let broker = match known {
+            Some(broker) => broker,
+            None => self.open(at, session, key)?,
+        };
+        broker.heard = at;
+        broker.incarnation = broker.incarnation.max(incarnation);
+        let newly_unreported = !std::mem::replace(&mut broker.is_unreported, true);
+        broker.not_registered &= strength == Strength::Weak;
+        let had = broker.over.get(&session).copied();
+        broker.over.insert(session, had.map_or(strength, |had| had.max(strength)));
+        let change = (had < Some(strength)).then(|| broker.strength().unwrap_or(strength));
+        if newly_unreported {
+            self.unreported.push(key.clone());
+        }
+        if change.is_some() && strength == Strength::Strong {
+            self.settle(key);
+        }
+        Ok(change.map(|strongest| SessionChange::Opened(key.clone(), strongest)))
+    }
+
+    /// A broker speaks over a connection for the first time.
+    fn open(
+        &mut self,
+        at: Duration,
+        session: SessionId,
+        key: &BrokerKey,
+    ) -> Result<&mut BrokerSessions, SessionsFull> {
+        let over_connection = self.connections.get(&session).map_or(0, BTreeSet::len);
+        if self.sessions >= self.sessions_max
+            || self.names_bytes + key.name_bytes() > NAMES_BYTES_MAX
+            || over_connection >= BROKERS_PER_CONNECTION_MAX
+        {
             self.refused += 1;
             return Err(SessionsFull);
         }
-        let slot = slot.unwrap_or_else(|| self.take_slot(key, at));
-        let Self { brokers, unreported, .. } = self;
-        let Some(Some(broker)) = brokers.get_mut(slot as usize) else { return Err(SessionsFull) };
-        broker.heard = at;
-        broker.incarnation = broker.incarnation.max(incarnation);
-        if !std::mem::replace(&mut broker.is_unreported, true) {
-            unreported.push(slot);
-        }
-        if strength == Strength::Strong {
-            broker.not_registered = false;
-        }
-        if had >= Some(strength) {
-            return Ok(Heard { slot, change: None });
-        }
-        broker.over.insert(session, strength);
-        let strongest = broker.strength().unwrap_or(strength);
-        if had.is_none() {
-            self.sessions += 1;
-            self.names_bytes += key.name_bytes();
-            self.connections.entry(session).or_default().insert(slot);
-        }
-        if strength == Strength::Strong {
-            self.settle(key);
-        }
-        Ok(Heard { slot, change: Some(SessionChange::Opened(slot, key.clone(), strongest)) })
-    }
-
-    fn has_room(&self, session: SessionId, key: &BrokerKey) -> bool {
-        let connection = self.connections.get(&session).map_or(0, BTreeSet::len);
-        self.sessions < self.sessions_max
-            && self.names_bytes + key.name_bytes() <= NAMES_BYTES_MAX
-            && connection < BROKERS_PER_CONNECTION_MAX
-    }
-
-    fn take_slot(&mut self, key: &BrokerKey, heard: Duration) -> Slot {
-        let broker = BrokerSessions {
-            key: key.clone(),
+        self.sessions += 1;
+        self.names_bytes += key.name_bytes();
+        self.connections.entry(session).or_default().insert(key.clone());
+        Ok(self.brokers.entry(key.clone()).or_insert_with(|| BrokerSessions {
             over: BTreeMap::new(),
             incarnation: None,
-            heard,
+            heard: at,
             is_unreported: false,
             not_registered: false,
-        };
-        let slot = match self.free.pop() {
-            Some(slot) => slot,
-            None => {
-                self.brokers.push(None);
-                Slot::try_from(self.brokers.len() - 1).unwrap_or(Slot::MAX)
-            }
-        };
-        if let Some(place) = self.brokers.get_mut(slot as usize) {
-            *place = Some(broker);
-        }
-        self.slots.insert(key.clone(), slot);
-        slot
+        }))
     }
 
     /// A connection is over. Gives one change for each broker that spoke over it.
@@ -181,14 +154,14 @@ impl Sessions {
         session: SessionId,
         by: ClosedBy,
         trust_after: Duration,
-    ) -> Vec<(BrokerKey, SessionChange)> {
+    ) -> Vec<SessionChange> {
         let mut changes = Vec::new();
-        for slot in self.connections.remove(&session).unwrap_or_default() {
-            let Some(Some(broker)) = self.brokers.get_mut(slot as usize) else { continue };
+        for key in self.connections.remove(&session).unwrap_or_default() {
+            let Some(broker) = self.brokers.get_mut(&key) else { continue };
             let Some(ended) = broker.over.remove(&session) else { continue };
             self.sessions -= 1;
-            self.names_bytes -= broker.key.name_bytes();
-            let (key, left) = (broker.key.clone(), broker.strength());
+            self.names_bytes -= key.name_bytes();
+            let left = broker.strength();
             let was_last_strong = ended == Strength::Strong && left != Some(Strength::Strong);
             let stood_for = broker.incarnation.filter(|_| was_last_strong);
             let end = match by {
@@ -198,24 +171,17 @@ impl Sessions {
                 ClosedBy::Peer | ClosedBy::ThisNode => End::ByNode,
             };
             if left.is_none() {
-                self.free_slot(slot);
+                if broker.is_unreported {
+                    self.last_heartbeats.push((key.clone(), broker.heard));
+                }
+                self.brokers.remove(&key);
             }
             if let End::Disconnect(incarnation) = end {
                 self.keep_disconnect(&key, incarnation);
             }
-            changes.push((key, SessionChange::Ended(slot, left, end)));
+            changes.push(SessionChange::Ended(key, left, end));
         }
         changes
-    }
-
-    /// The last session of a slot's broker has ended.
-    fn free_slot(&mut self, slot: Slot) {
-        let Some(broker) = self.brokers.get_mut(slot as usize).and_then(Option::take) else { return };
-        if broker.is_unreported {
-            self.last_heartbeats.push((slot, broker.heard));
-        }
-        self.slots.remove(&broker.key);
-        self.free.push(slot);
     }
 
     /// Beyond the limits a disconnect is reported as a change only: when that is lost, the broker leaves by its timeout.
@@ -244,18 +210,17 @@ impl Sessions {
     }
 
     /// Disconnects that the leader has not settled yet.
-    pub(super) fn disconnects(&self) -> impl Iterator<Item = (&BrokerKey, Position)> {
-        self.disconnects.iter().map(|(key, incarnation)| (key, *incarnation))
+    pub(super) fn disconnects(&self) -> Vec<(BrokerKey, Position)> {
+        self.disconnects.iter().map(|(key, incarnation)| (key.clone(), *incarnation)).collect()
     }
 
-    /// Takes the brokers that were heard since the last call: at most so many slots, with the in-service time of each.
-    pub(super) fn take_unreported(&mut self, max: usize) -> Vec<(Slot, Duration)> {
+    /// Takes the brokers that were heard since the last call, about `max` at most, with the in-service time of each.
+    pub(super) fn take_unreported(&mut self, max: usize) -> Vec<(BrokerKey, Duration)> {
         let mut heard = std::mem::take(&mut self.last_heartbeats);
-        let slots = self.unreported.split_off(self.unreported.len().saturating_sub(max));
-        let Self { brokers, .. } = self;
-        heard.extend(slots.into_iter().filter_map(|slot| {
-            let broker = brokers.get_mut(slot as usize)?.as_mut()?;
-            std::mem::take(&mut broker.is_unreported).then_some((slot, broker.heard))
+        let keys = self.unreported.split_off(self.unreported.len().saturating_sub(max));
+        heard.extend(keys.into_iter().filter_map(|key| {
+            let broker = self.brokers.get_mut(&key)?;
+            std::mem::take(&mut broker.is_unreported).then_some((key, broker.heard))
         }));
         heard
     }
@@ -265,74 +230,54 @@ impl Sessions {
         !self.unreported.is_empty()
     }
 
-    /// A report was lost: the full one that follows says when each broker was heard.
+    /// All sessions, and when each broker was heard: nothing is unreported after it.
     pub(super) fn full_report(&mut self, now: Duration) -> FullReport {
         self.unreported.clear();
-        let mut sessions = Vec::with_capacity(self.slots.len());
-        for (slot, broker) in (0..).zip(&mut self.brokers) {
-            let Some(broker) = broker else { continue };
+        let sessions = self.brokers.iter_mut().filter_map(|(key, broker)| {
             broker.is_unreported = false;
-            if let Some(strength) = broker.strength() {
-                let idle_ms = millis(now.saturating_sub(broker.heard));
-                sessions.push((slot, broker.key.clone(), strength, idle_ms));
-            }
-        }
-        FullReport { sessions, disconnects: self.disconnects().map(|(k, at)| (k.clone(), at)).collect() }
-    }
-
-    /// The broker of a slot.
-    pub(super) fn key(&self, slot: Slot) -> Option<&BrokerKey> {
-        self.get(slot).map(|broker| &broker.key)
-    }
-
-    /// The slot of a broker with a session here.
-    pub(super) fn slot(&self, key: &BrokerKey) -> Option<Slot> {
-        self.slots.get(key).copied()
+            Some((key.clone(), broker.strength()?, millis(now.saturating_sub(broker.heard))))
+        });
+        let mut sessions: Vec<_> = sessions.collect();
+        // The order of a hash map follows from more than what is in it.
+        sessions.sort_unstable();
+        FullReport { sessions, disconnects: self.disconnects() }
     }
 
     /// The leader's answer on a broker that has a session here.
-    pub(super) fn note_status(&mut self, slot: Slot, registered: bool) {
-        if let Some(Some(broker)) = self.brokers.get_mut(slot as usize) {
+    pub(super) fn note_status(&mut self, key: &BrokerKey, registered: bool) {
+        if let Some(broker) = self.brokers.get_mut(key) {
             broker.not_registered = !registered;
         }
     }
 
     /// Whether the leader's last answer said that a broker with a session here is not registered.
     pub(super) fn is_not_registered(&self, key: &BrokerKey) -> bool {
-        self.of(key).is_some_and(|broker| broker.not_registered)
+        self.brokers.get(key).is_some_and(|broker| broker.not_registered)
     }
 
     /// In-service time of a broker's last heartbeat here.
     pub(super) fn heard(&self, key: &BrokerKey) -> Option<Duration> {
-        self.of(key).map(|broker| broker.heard)
+        self.brokers.get(key).map(|broker| broker.heard)
     }
 
     /// The strongest session of a broker here.
     pub(super) fn strength(&self, key: &BrokerKey) -> Option<Strength> {
-        self.of(key)?.strength()
+        self.brokers.get(key)?.strength()
     }
 
     /// The connections over which a broker speaks.
     pub(super) fn connections_of(&self, key: &BrokerKey) -> Vec<SessionId> {
-        self.of(key).map(|broker| broker.over.keys().copied().collect()).unwrap_or_default()
+        self.brokers.get(key).map(|broker| broker.over.keys().copied().collect()).unwrap_or_default()
     }
 
-    /// All brokers with a session here, in the order of their slots: key and in-service time of the last heartbeat.
+    /// All brokers with a session here, in no order: key and in-service time of the last heartbeat.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&BrokerKey, Duration)> {
-        self.brokers.iter().flatten().map(|broker| (&broker.key, broker.heard))
+        self.brokers.iter().map(|(key, broker)| (key, broker.heard))
     }
 
     /// Heartbeats that were refused since no further session fits.
     pub(super) fn refused(&self) -> u64 {
         self.refused
-    }
-
-    fn get(&self, slot: Slot) -> Option<&BrokerSessions> {
-        self.brokers.get(slot as usize)?.as_ref()
-    }
-
-    fn of(&self, key: &BrokerKey) -> Option<&BrokerSessions> {
-        self.get(self.slot(key)?)
     }
 }
 
@@ -343,12 +288,16 @@ mod tests {
 
     const AT: Duration = Duration::from_secs(1);
 
-    fn hear(sessions: &mut Sessions, session: u64, broker: &BrokerKey) -> Result<Heard, SessionsFull> {
+    fn hear(
+        sessions: &mut Sessions,
+        session: u64,
+        broker: &BrokerKey,
+    ) -> Result<Option<SessionChange>, SessionsFull> {
         let incarnation = Some(Position { index: 7, number: 0 });
         sessions.heartbeat(AT, SessionId(session), broker, Strength::Strong, incarnation)
     }
 
-    fn close(sessions: &mut Sessions, session: u64) -> Vec<(BrokerKey, SessionChange)> {
+    fn close(sessions: &mut Sessions, session: u64) -> Vec<SessionChange> {
         sessions.close(SessionId(session), ClosedBy::Peer, AT)
     }
 
@@ -358,16 +307,12 @@ mod tests {
         assert!(hear(&mut sessions, 1, &key(1)).is_ok() && hear(&mut sessions, 2, &key(2)).is_ok());
         assert_eq!(hear(&mut sessions, 3, &key(1)), Err(SessionsFull));
         assert_eq!(hear(&mut sessions, 3, &key(3)), Err(SessionsFull));
-        assert_eq!(
-            hear(&mut sessions, 1, &key(1)),
-            Ok(Heard { slot: 0, change: None }),
-            "a known one goes on"
-        );
-        assert_eq!((sessions.refused(), sessions.slot(&key(3))), (2, None));
+        assert_eq!(hear(&mut sessions, 1, &key(1)), Ok(None), "a known one goes on");
+        assert_eq!((sessions.refused(), sessions.heard(&key(3))), (2, None));
         assert_eq!(close(&mut sessions, 3), []);
         let ended = close(&mut sessions, 1);
-        assert!(matches!(ended[..], [(_, SessionChange::Ended(0, None, End::Disconnect(_)))]), "{ended:?}");
-        assert_eq!(hear(&mut sessions, 3, &key(3)).map(|heard| heard.slot), Ok(0), "the slot is used again");
+        assert!(matches!(ended[..], [SessionChange::Ended(_, None, End::Disconnect(_))]), "{ended:?}");
+        assert!(hear(&mut sessions, 3, &key(3)).is_ok(), "there is room again");
     }
 
     #[test]
@@ -388,7 +333,7 @@ mod tests {
         assert!(heard < 20_000, "all were taken");
         let names = |keys: Vec<&BrokerKey>| keys.into_iter().map(BrokerKey::name_bytes).sum::<usize>();
         let full = sessions.full_report(AT);
-        assert!(names(full.sessions.iter().map(|(_, key, ..)| key).collect()) <= NAMES_BYTES_MAX);
+        assert!(names(full.sessions.iter().map(|(key, ..)| key).collect()) <= NAMES_BYTES_MAX);
         (0..200).for_each(|session| drop(close(&mut sessions, session)));
         let full = sessions.full_report(AT);
         assert!(!full.disconnects.is_empty() && full.sessions.is_empty());
@@ -402,24 +347,24 @@ mod tests {
             hear(&mut sessions, 1, &key(n)).unwrap();
             assert_eq!(close(&mut sessions, 1).len(), 1, "reported as a change");
         }
-        assert_eq!(sessions.disconnects().count(), DISCONNECTS_MAX);
+        assert_eq!(sessions.disconnects().len(), DISCONNECTS_MAX);
         sessions.heartbeat(AT, SessionId(2), &key(0), Strength::Weak, None).unwrap();
-        assert_eq!(sessions.disconnects().count(), DISCONNECTS_MAX, "a weak session only holds the broker");
+        assert_eq!(sessions.disconnects().len(), DISCONNECTS_MAX, "a weak session only holds the broker");
         hear(&mut sessions, 2, &key(0)).unwrap();
-        assert_eq!(sessions.disconnects().count(), DISCONNECTS_MAX - 1);
+        assert_eq!(sessions.disconnects().len(), DISCONNECTS_MAX - 1);
         sessions.retain_disconnects(|broker, _| *broker == key(5));
-        assert_eq!((sessions.disconnects().count(), sessions.disconnects_bytes), (1, key(5).name_bytes()));
+        assert_eq!((sessions.disconnects().len(), sessions.disconnects_bytes), (1, key(5).name_bytes()));
     }
 
     #[test]
     fn how_a_session_ended() {
         let mut sessions = Sessions::new(Keyed::default(), 100);
-        let ends = |changes: Vec<(BrokerKey, SessionChange)>| -> Vec<_> {
+        let ends = |changes: Vec<SessionChange>| -> Vec<_> {
             let end = |change| match change {
                 SessionChange::Ended(_, left, end) => (left, end),
                 SessionChange::Opened(..) => panic!("a close opens nothing"),
             };
-            changes.into_iter().map(|(_, change)| end(change)).collect()
+            changes.into_iter().map(end).collect()
         };
         for session in 1..=4 {
             hear(&mut sessions, session, &key(1)).unwrap();

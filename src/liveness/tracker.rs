@@ -145,13 +145,13 @@ impl Tracker {
         incarnation: Option<Position>,
     ) -> Result<(), SessionsFull> {
         let now = self.clock.advance(now);
-        let heard = self.sessions.heartbeat(now.in_service, session, broker, strength, incarnation)?;
+        let change = self.sessions.heartbeat(now.in_service, session, broker, strength, incarnation)?;
         self.counters.heartbeats += 1;
         if let Some(leading) = &mut self.leading {
             leading.leases.renew(broker, now.in_service);
         }
-        if let Some(change) = heard.change {
-            self.changed(broker.clone(), change);
+        if let Some(change) = change {
+            self.changed(change);
         }
         Ok(())
     }
@@ -159,17 +159,17 @@ impl Tracker {
     /// A connection of this node is over.
     pub(super) fn close(&mut self, now: Instant, session: SessionId, by: ClosedBy) {
         self.clock.advance(now);
-        for (broker, change) in self.sessions.close(session, by, self.clock.trust_disconnects_after()) {
+        for change in self.sessions.close(session, by, self.clock.trust_disconnects_after()) {
             self.wakes.senders |= matches!(change, SessionChange::Ended(_, None, _));
-            self.changed(broker, change);
+            self.changed(change);
         }
     }
 
     /// A session of this node changed.
-    fn changed(&mut self, broker: BrokerKey, change: SessionChange) {
+    fn changed(&mut self, change: SessionChange) {
         match &mut self.leading {
             Some(leading) => {
-                leading.own_change(broker, &change, &mut self.sessions);
+                leading.own_change(&change, &mut self.sessions);
                 self.wakes.decider |= !leading.disconnects.is_empty();
             }
             None => self.reporter.push(change),
@@ -187,10 +187,8 @@ impl Tracker {
         if let Some(status) = leader.and_then(|leader| self.status_here(leader, broker)) {
             return Ok(status);
         }
-        // Its connection is closed by now.
-        let Some(slot) = self.sessions.slot(broker) else { return Ok(RegistrationStatus::NotNow) };
         self.wakes.senders = true;
-        Err(self.reporter.confirm(slot))
+        Err(self.reporter.confirm(broker))
     }
 
     /// As this leader knows it; `None` while a removal is proposed, and while this node does not lead.
@@ -407,11 +405,9 @@ impl Tracker {
         }
         let Some(leader) = leader else { return };
         // Requests that waited for another leader, or for the end of a removal.
-        let Self { reporter, sessions, leading: Some(leading), .. } = self else { return };
-        reporter.confirm_here(|slot| {
-            let status = leading.status(leader, sessions.key(slot)?);
-            answered(status, leader.term, leader.applied())
-        });
+        let Self { reporter, leading: Some(leading), .. } = self else { return };
+        reporter
+            .confirm_here(|broker| answered(leading.status(leader, broker), leader.term, leader.applied()));
     }
 
     /// Decides, as the leader that this node is at this moment.

@@ -258,6 +258,11 @@ impl Broker {
         }
     }
 
+    /// The brokers of its process.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = BrokerKey> {
+        self.brokers.iter().map(|broker| broker.key.clone())
+    }
+
     /// How many brokers its process has.
     pub(crate) fn count(&self) -> usize {
         self.brokers.len()

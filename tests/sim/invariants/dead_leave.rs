@@ -57,6 +57,11 @@ pub(crate) struct DeadLeave {
 }
 
 impl DeadLeave {
+    /// Whether its connections ended, one of them strong.
+    pub(crate) fn is_seen(&self, key: &BrokerKey) -> bool {
+        self.deaths.get(key).is_some_and(|death| death.how == How::Seen)
+    }
+
     /// When it must be gone at the latest, since its connections ended, if the leader knows of brokers what can be known
     /// since then.
     fn bound(&self, death: &Death, knows_since: Moment) -> Option<Moment> {

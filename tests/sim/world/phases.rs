@@ -21,6 +21,8 @@ const FOUND_OUT_WITHIN: Duration = Duration::from_secs(14);
 const HAND_OVER_MARGIN: Duration = Duration::from_secs(1);
 /// Until the others have no log any more that goes on where a node stopped.
 const SNAPSHOTS_AFTER: Duration = Duration::from_secs(5);
+/// A broker that died within the same second as the leader is gone from the survivors.
+const DIED_TOGETHER_WITHIN: Duration = Duration::from_secs(5);
 /// Between two leaders that are killed.
 const KILLED_EVERY_MS: (u64, u64) = (4_500, 6_000);
 /// A killed leader is started again after this.
@@ -47,6 +49,9 @@ impl World {
         }
         if self.many_snapshots && self.dice.chance(50) {
             self.a_leader_knows_from_a_snapshot(patience)?;
+        }
+        if self.dice.chance(25) {
+            self.a_broker_and_the_leader_die_together(patience)?;
         }
         if self.changing_leaders {
             self.record.lock().dead.patience += HAND_OVER_MARGIN;
@@ -131,6 +136,39 @@ impl World {
         let seen = self.dice.chance(50);
         self.brokers[3].die(self.now, seen);
         self.until("behind a snapshot and a death", patience)
+    }
+
+    /// As on one host. The survivors know of the end of the broker's connections, and their next leader decides.
+    fn a_broker_and_the_leader_die_together(&mut self, patience: Duration) -> Result<(), String> {
+        self.ends_count_again()?;
+        let leader = self.record.lock().reachability.leader().unwrap_or(NODES[0]);
+        let broker_first = self.dice.chance(50);
+        let between = self.dice.ms(0, 1_000);
+        if !broker_first {
+            self.node(leader).kill();
+            self.calm(between)?;
+        }
+        let broker = &mut self.brokers[0];
+        let keys: Vec<_> = if broker.lives() { broker.keys().collect() } else { Vec::new() };
+        broker.die(self.now, true);
+        let died = self.now;
+        let seen = keys.into_iter().filter(|key| self.record.lock().dead.is_seen(key));
+        let seen: Vec<_> = seen.collect();
+        if broker_first {
+            self.calm(between)?;
+            self.node(leader).kill();
+        }
+        let latest = died + DIED_TOGETHER_WITHIN + self.record.lock().dead.patience;
+        let survivors = || NODES.into_iter().filter(|node| *node != leader);
+        while survivors().any(|node| seen.iter().any(|key| self.record.lock().has(node, key))) {
+            if self.now > latest {
+                return Err(format!("{seen:?} died together with the leader at {died:?} and is still there"));
+            }
+            self.step()?;
+        }
+        let now = self.now;
+        self.node(leader).start(now);
+        self.until("after a broker and the leader died together", patience)
     }
 
     /// A broker hangs, and whoever leads is killed after a while, until it is gone.

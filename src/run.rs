@@ -210,7 +210,7 @@ async fn open_node(
         members: if config.members.is_empty() { alone() } else { config.members.clone() },
         timing: config.timing,
         secret: config.secret.clone(),
-        birth: config.birth.clone(),
+        initial_commands: config.birth.clone(),
         snapshots: config.snapshots,
         batch_commands_max: config.batch_commands_max,
     };

@@ -207,11 +207,11 @@ impl raft::Directory for NodeDirectory {
         self.marker.save_cluster_id(cluster_id)
     }
 
-    fn cut(&self) -> Option<Cut> {
+    fn truncated_tail(&self) -> Option<Cut> {
         self.marker.cut()
     }
 
-    fn forget_cut(&self) -> io::Result<()> {
+    fn forget_truncated_tail(&self) -> io::Result<()> {
         self.marker.forget_cut()
     }
 

@@ -8,7 +8,7 @@ use super::removals::ProposalEnd;
 use super::report::{Ask, Content, LANE_ASKS, LANE_REPORTS, Message, Reply};
 use super::shell::Shell;
 use super::stream::REPORT_EVERY;
-use raft::{AppliedEntry, Node, NodeId, Standing};
+use raft::{AppliedEntry, Node, NodeId, Phase};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::{Arc, PoisonError};
@@ -174,7 +174,7 @@ impl Follower {
         let status = self.node.status();
         let members: Vec<_> = status.members.iter().map(|m| (m.member.id, m.voter)).collect();
         // What was applied by the last look has been followed by now.
-        let complete = std::mem::replace(&mut self.recovered, status.standing == Standing::Recovered);
+        let complete = std::mem::replace(&mut self.recovered, status.phase == Phase::Recovered);
         // Told each time: a member that left is dropped only once it is silent.
         self.shell.with(|core, now| {
             core.members(now, &members);

@@ -1,5 +1,5 @@
-//! Follows openraft's metrics, and tells the owners: who leads, who the members are, whether this node has recovered,
-//! whether openraft's core lives.
+//! Follows openraft's metrics, and updates the owners: leader, members, whether this node has recovered, whether
+//! openraft's core lives.
 
 use crate::api::{LeaderState, NodeId};
 use crate::consensus::applied_state::AppliedStatePublisher;

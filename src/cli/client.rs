@@ -102,7 +102,7 @@ impl Client {
         loop {
             while let Some(answer) = self.decoder.next(&mut self.received).map_err(|e| e.to_string())? {
                 // Anything else is the late answer of a request that was given up.
-                if answer.is_answer() && answer.opaque == command.opaque {
+                if answer.is_response() && answer.opaque == command.opaque {
                     return Ok(answer);
                 }
             }

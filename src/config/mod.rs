@@ -201,7 +201,7 @@ impl Config {
         {
             settings.show(&format!("configFile.{key}"), text);
         }
-        let birth = if self.replicated.is_empty() {
+        let bootstrap = if self.replicated.is_empty() {
             Vec::new()
         } else {
             let change = Change::UpdateSettings(UpdateSettings { properties: self.replicated });
@@ -217,7 +217,7 @@ impl Config {
             snapshots: self.snapshots,
             batch_commands_max: self.batch_commands_max,
             recent_log_bytes: self.recent_log_bytes,
-            birth,
+            bootstrap,
             settings,
             service: self.service,
             server: self.server,

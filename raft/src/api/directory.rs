@@ -2,7 +2,7 @@
 
 use std::io;
 use storage::disk::SpaceLevel;
-use storage::log::Cut;
+use storage::log_place::TruncatedTail;
 use storage::marker::MarkerFile;
 
 /// What consensus asks of the data directory beside the log and the snapshots.
@@ -18,7 +18,7 @@ pub trait Directory: Send + Sync + 'static {
 
     /// The tail of the log that was truncated when the directory was opened, until
     /// [`Directory::forget_truncated_tail`]. Handshakes carry whether there is one. Called often: answer from memory.
-    fn truncated_tail(&self) -> Option<Cut> {
+    fn truncated_tail(&self) -> Option<TruncatedTail> {
         None
     }
 
@@ -47,11 +47,11 @@ impl Directory for MarkerFile {
         self.set_cluster_id(cluster_id)
     }
 
-    fn truncated_tail(&self) -> Option<Cut> {
-        self.get().cut
+    fn truncated_tail(&self) -> Option<TruncatedTail> {
+        self.get().truncated_tail
     }
 
     fn forget_truncated_tail(&self) -> io::Result<()> {
-        self.forget_cut()
+        MarkerFile::forget_truncated_tail(self)
     }
 }

@@ -42,7 +42,7 @@ pub struct Status {
     pub directory_id: u128,
     /// Whether it may answer look-ups.
     pub phase: Phase,
-    /// The leader; `None` as well when it was not heard lately or has no majority.
+    /// The leader; `None` as well without recent contact, or when it has no majority.
     pub leadership: LeaderState,
     /// Time since the last contact with a leader (zero on the leader with a valid lease); `None` before the first.
     pub since_leader_contact: Option<Duration>,

@@ -36,7 +36,7 @@ impl StatusReporter {
         let snapshot = self.snapshots.latest();
         let since_leader_contact = self.leadership.since_contact();
         let state = self.leadership.state();
-        // As an operator understands it: heard recently, with its majority.
+        // As an operator understands it: of recent contact, and with its majority.
         let is_recent = since_leader_contact.is_some_and(|since| since < self.leadership.recent());
         let leader = state.leader.filter(|_| is_recent);
         let members = self.members();

@@ -1,4 +1,4 @@
-//! Who leads, when this node last heard of it, and whether this node may act as the leader.
+//! The leader, this node's last contact with it, and whether this node may act as the leader.
 
 use crate::api::{LeaderState, NodeId};
 use crate::consensus::raft::Raft;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// Who leads, when this node last heard of it, and whether this node may act as the leader.
+/// The leader, this node's last contact with it, and whether this node may act as the leader.
 pub(crate) struct Leadership {
     local: Arc<LocalNode>,
     raft: Raft,
@@ -65,12 +65,12 @@ impl Leadership {
         }
     }
 
-    /// The leader to send requests to: this node itself, or one that it heard recently. Another one is likely dead, and
+    /// The leader to send requests to: this node itself, or one of recent contact. Another one is likely dead, and
     /// a request that was sent cannot be taken back.
     pub(crate) fn leader_to_ask(&self) -> Option<NodeId> {
         let leader = self.state().leader?;
-        let heard = || self.last_contact().is_some_and(|at| at.elapsed() < self.recent());
-        (leader == self.local.id() || heard()).then_some(leader)
+        let is_recent = || self.last_contact().is_some_and(|at| at.elapsed() < self.recent());
+        (leader == self.local.id() || is_recent()).then_some(leader)
     }
 
     /// A leader without contact for this long counts as lost.

@@ -123,7 +123,7 @@ impl Drop for PendingCall<'_> {
 }
 
 impl Connection {
-    /// Takes over a stream after its handshake.
+    /// A connection over a stream, after its handshake.
     pub(crate) fn new(
         stream: BoxedStream,
         info: NodeInfo,

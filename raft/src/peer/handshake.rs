@@ -1,4 +1,4 @@
-//! The handshake: both ends learn and check who the other is, with a proof of the shared secret that does not show it.
+//! The handshake: both ends learn and check which node the other is, with a proof of the shared secret that does not show it.
 //!
 //! ```text
 //! server → client   Challenge   the protocol's version, a random number

@@ -9,7 +9,7 @@
 //! - [`stream`]: where connections come from: TCP, or a simulation.
 //! - [`frame`]: a length, then that many bytes.
 //! - [`node_info`]: what a node states of itself.
-//! - [`handshake`]: who is at the other end, proved by the shared secret.
+//! - [`handshake`]: which node is at the other end, proved by the shared secret.
 //! - [`authorize`]: whether to talk to a node that knows the secret.
 //! - [`message`]: requests and replies, and their bytes.
 //! - [`connection`]: an open connection: requests out, replies in.

@@ -4,8 +4,8 @@
 //! - A change that is in flight already is not proposed again: its caller waits with the first.
 //! - A change that would change nothing is answered from the leader's table, if its lease is valid.
 //! - A change that registers a broker which a removal in flight removes is proposed in any case, behind the removal: the
-//!   table of now does not show the removal, and a caller that is told success would lose its broker. `storage` knows
-//!   which changes those are.
+//!   table of now does not show the removal, and its caller would take a broker for registered that the removal takes
+//!   out. `storage` knows which changes those are.
 //! - A command whose deadline has passed is dropped before anything is appended.
 
 use super::in_flight::{InFlight, ProposedEntry, finish_in_order, not_leader, notify};

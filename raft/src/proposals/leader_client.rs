@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// Between two looks at who leads, while no node does.
+/// Between two looks for a leader, while there is none.
 const LEADER_PAUSE: Duration = Duration::from_millis(20);
 
 /// Asks the leader, wherever it is.

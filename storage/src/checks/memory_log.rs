@@ -21,7 +21,7 @@ struct Inner {
     committed: Option<LogId>,
     vote: Option<Vote>,
     /// While the disk hangs: callbacks that wait, and since when.
-    held: Option<(tokio::time::Instant, Vec<Done>)>,
+    waiting: Option<(tokio::time::Instant, Vec<Done>)>,
     reads_fail: bool,
 }
 
@@ -30,8 +30,8 @@ impl MemoryLog {
     pub fn hang(&self, hang: bool) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if hang {
-            inner.held.get_or_insert_with(|| (tokio::time::Instant::now(), Vec::new()));
-        } else if let Some((_, waiting)) = inner.held.take() {
+            inner.waiting.get_or_insert_with(|| (tokio::time::Instant::now(), Vec::new()));
+        } else if let Some((_, waiting)) = inner.waiting.take() {
             drop(inner);
             waiting.into_iter().for_each(|done| done(Ok(())));
         }
@@ -43,7 +43,7 @@ impl MemoryLog {
     }
 
     fn done(&self, mut inner: std::sync::MutexGuard<'_, Inner>, done: Done) {
-        if let Some((_, waiting)) = &mut inner.held {
+        if let Some((_, waiting)) = &mut inner.waiting {
             waiting.push(done);
             return;
         }
@@ -116,7 +116,7 @@ impl Log for MemoryLog {
             let entry = inner
                 .entries
                 .get(&index)
-                .ok_or_else(|| io::Error::other(format!("entry {index} is not held")))?;
+                .ok_or_else(|| io::Error::other(format!("entry {index} is not in the log")))?;
             total += bytes(entry);
             if !entries.is_empty() && total > max_bytes {
                 break;
@@ -128,7 +128,7 @@ impl Log for MemoryLog {
 
     fn oldest_wait(&self) -> Option<Duration> {
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let (since, waiting) = inner.held.as_ref()?;
+        let (since, waiting) = inner.waiting.as_ref()?;
         (!waiting.is_empty()).then(|| since.elapsed())
     }
 

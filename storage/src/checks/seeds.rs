@@ -1,4 +1,4 @@
-//! Where the fuzz targets begin: valid bytes of each kind, made anew from the code by the tests that also check them.
+//! Where the fuzz targets begin: valid bytes of each kind, made from the code by the tests that also check them.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! openraft's own suite on our adapters, over logs and snapshots of memory and on disk.
+//! openraft's own suite on this project's adapters, over logs and snapshots in memory and on disk.
 
 use super::*;
 use crate::consensus::state_machine::StateMachine;

@@ -19,7 +19,8 @@ use std::time::Duration;
 use storage::checks::memory_log::MemoryLog;
 use storage::command::{Origin, PutKv};
 use storage::disk::SpaceLevel;
-use storage::log::{Cut, Log};
+use storage::log::Log;
+use storage::log_place::TruncatedTail;
 use storage::runtime::SystemRuntime;
 use storage::snapshots::{MemorySnapshots, Snapshots};
 use storage::{Change, Command};
@@ -53,7 +54,7 @@ impl Disk {
 pub struct MemoryDirectory {
     cluster_id: Mutex<Option<u128>>,
     space: Mutex<Option<SpaceLevel>>,
-    pub truncated_tail: Mutex<Option<Cut>>,
+    pub truncated_tail: Mutex<Option<TruncatedTail>>,
 }
 
 impl MemoryDirectory {
@@ -74,7 +75,7 @@ impl Directory for MemoryDirectory {
         Ok(())
     }
 
-    fn truncated_tail(&self) -> Option<Cut> {
+    fn truncated_tail(&self) -> Option<TruncatedTail> {
         self.truncated_tail.lock().unwrap().clone()
     }
 

@@ -78,7 +78,7 @@ fn changes() -> Vec<(&'static str, Change)> {
                 broker: "b".into(),
                 address: "a".into(),
                 incarnation: Some(AT),
-                cause: Cause::Expired { silence_ms: 120_000 },
+                cause: Cause::Expired { idle_ms: 120_000 },
             },
             Removal {
                 cluster: "c".into(),
@@ -125,6 +125,8 @@ fn changes_and_batches() {
     compare(changes().into_iter().map(|(name, change)| (name, command(change))).collect());
     let batch: Vec<Command> = changes().into_iter().map(|(_, change)| command(change)).collect();
     compare(vec![("batch", batch), ("batch.empty", vec![])]);
+    let guard = Change::SetEvictionGuard(SetEvictionGuard { active: true });
+    compare(vec![("set_eviction_guard", command(guard))]);
 }
 
 #[test]
@@ -191,7 +193,7 @@ fn events() {
     compare(vec![
         ("event.broker_registered", registered),
         ("event.broker_removed.asked", removed(RemovedBy::Removal(Cause::Asked))),
-        ("event.broker_removed.expired", removed(RemovedBy::Removal(Cause::Expired { silence_ms: 9 }))),
+        ("event.broker_removed.expired", removed(RemovedBy::Removal(Cause::Expired { idle_ms: 9 }))),
         ("event.broker_removed.moved", removed(RemovedBy::Moved)),
         ("event.broker_removed.replaced", removed(RemovedBy::Replaced)),
         ("event.name_gone", Event::NameGone { cluster: cluster.clone(), broker: broker.clone() }),
@@ -210,6 +212,7 @@ fn events() {
             "event.settings_changed",
             Event::SettingsChanged { changes: vec![(name("clusterTest"), name("false"), name("true"))] },
         ),
+        ("event.eviction_guard_changed", Event::EvictionGuardChanged { active: true }),
     ]);
 }
 

@@ -1,7 +1,10 @@
-//! Java's keys for parts that this nameserver has not: the client side of its connections, and the controller.
+//! Keys that Java's nameserver takes from its file and that mean nothing to this one: its paths, the client side of its
+//! connections, and its controller. A file that has them is no mistake; code 319 shows them as the file has them.
 
-/// In order.
-const KEYS: [&str; 52] = [
+use crate::handlers::JAVA_PATHS;
+
+/// The keys of Java's client side and of its controller, in order.
+pub(super) const UNUSED_KEYS: [&str; 52] = [
     "channelNotActiveInterval",
     "circuitBreakerDegradeRuleCount",
     "circuitBreakerDegradeRuleSecond",
@@ -56,9 +59,9 @@ const KEYS: [&str; 52] = [
     "useTLS",
 ];
 
-/// Whether Java takes this key from its nameserver's file for such a part.
+/// Whether the file may have this key of Java's although it means nothing here.
 pub(super) fn is_known(key: &str) -> bool {
-    KEYS.contains(&key)
+    JAVA_PATHS.contains(&key) || UNUSED_KEYS.contains(&key)
 }
 
 #[cfg(test)]
@@ -68,9 +71,10 @@ mod tests {
 
     #[test]
     fn no_key_is_also_one_of_the_nameserver() {
-        assert!(KEYS.is_sorted());
-        for key in KEYS {
+        assert!(UNUSED_KEYS.is_sorted());
+        for key in UNUSED_KEYS.iter().chain(&JAVA_PATHS) {
             assert_eq!(Settings::kind(key), SettingKind::Unknown, "{key}");
+            assert!(super::super::SETTINGS.iter().all(|setting| setting.key != *key), "{key}");
         }
     }
 }

@@ -78,6 +78,28 @@ mod tests {
     use storage::checks::edits::{edited, edits};
     use storage::checks::seeds;
 
+    /// The fuzz targets begin with messages that have others inside: these must be valid too.
+    #[test]
+    fn messages_inside_messages_are_valid() {
+        let requests = message::samples();
+        let requests = requests.iter().filter_map(|bytes| message::decode_request(bytes).ok());
+        let (mut appends, mut snapshots) = (0, 0);
+        for request in requests {
+            match request {
+                Request::Append(append) if !append.entries.is_empty() => {
+                    conversions::raft_append(append).unwrap();
+                    appends += 1;
+                }
+                Request::SnapshotBegin { meta, .. } => {
+                    membership_codec::decode_stored(&meta.membership).unwrap();
+                    snapshots += 1;
+                }
+                _ => {}
+            }
+        }
+        assert!(appends > 0 && snapshots > 0);
+    }
+
     #[test]
     fn seeds_pass() {
         let messages = message::samples();

@@ -11,6 +11,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
+/// A connection that delivers nothing for so long has failed.
+const STALL: Duration = Duration::from_secs(5);
 /// Between two attempts to connect.
 const CONNECT_PAUSE: Duration = Duration::from_millis(30);
 
@@ -92,7 +94,7 @@ impl PeerChannel {
             ChannelKind::Control => {
                 Duration::from_millis(10 * self.dialer.local().options.timing.heartbeat_ms)
             }
-            _ => Duration::from_secs(5),
+            _ => STALL,
         }
     }
 

@@ -15,10 +15,10 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Frames that wait to be written on one connection.
-const OUT_FRAMES_MAX: usize = 256;
+/// Frames that wait to be written on one connection, at either end.
+pub(crate) const OUT_FRAMES_MAX: usize = 256;
 /// A write that makes no progress for so long ends the connection.
-pub(crate) const WRITE_STALL: Duration = Duration::from_secs(5);
+const WRITE_STALL: Duration = Duration::from_secs(5);
 /// Small frames are written together up to this many bytes.
 const COALESCE_BYTES: usize = 64 << 10;
 

@@ -1,7 +1,7 @@
 //! The peer port: takes connections of other nodes, and answers their requests.
 
 use super::authorize::{authorize, log_truncated_tail};
-use super::connection::write_frames;
+use super::connection::{OUT_FRAMES_MAX, write_frames};
 use super::frame::{self, FRAME_BYTES_MAX, Frame, Kind};
 use super::handshake::{self, ChannelKind, HandshakeError, Hello};
 use super::message::{self, Reply, Request};
@@ -27,8 +27,6 @@ const CONCURRENT_MAX: usize = 256;
 const WORKING_INTERVAL: Duration = Duration::from_secs(1);
 /// After a failed accept (no file descriptors left, say).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Replies that wait to be written on one connection.
-const OUT_FRAMES_MAX: usize = 256;
 
 /// A future that gives the reply.
 pub(crate) type Handled<'a> = Pin<Box<dyn Future<Output = Reply> + Send + 'a>>;

@@ -132,7 +132,7 @@ fn node(out: &mut Out<'_>, status: &Status, readiness: &Readiness) -> fmt::Resul
         None,
         status.diverged.len() as u64,
     )?;
-    if let Some(since) = status.since_leader {
+    if let Some(since) = status.since_leader_contact {
         out.seconds("since_leader", "Time since a leader was last heard", since)?;
     }
     Ok(())

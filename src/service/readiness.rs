@@ -1,6 +1,6 @@
 //! Whether this node may answer look-ups from its tables.
 
-use raft::{Node, Standing, Status};
+use raft::{Node, Phase, Status};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -94,12 +94,12 @@ impl Readiness {
         let mut recovering_since = Instant::now();
         loop {
             let status = node.status();
-            if status.standing != Standing::Recovering || status.leadership.leader.is_some() {
+            if status.phase != Phase::Recovering || status.leadership.leader.is_some() {
                 recovering_since = Instant::now();
             }
             let ready = decide(&status, recovering_since.elapsed(), options);
             self.set(ready);
-            let removed = status.standing == Standing::Removed;
+            let removed = status.phase == Phase::Removed;
             self.removed.send_if_modified(|known| std::mem::replace(known, removed) != removed);
             let look = if ready == Ready::Yes { LOOK } else { LOOK_SOON };
             // A closed channel is a node that has ended; the sleep still paces the loop.
@@ -114,18 +114,19 @@ impl Readiness {
 /// The rule. `without_leader`: how long the node has been recovering and has known no leader.
 fn decide(status: &Status, without_leader: Duration, options: &ReadinessOptions) -> Ready {
     let led = status.leadership.leader.is_some();
-    match status.standing {
-        Standing::Waiting | Standing::Removed | Standing::Stopping => Ready::No,
-        Standing::Recovered => {
-            let too_old =
-                options.staleness_max.is_some_and(|max| status.since_leader.is_none_or(|since| since > max));
+    match status.phase {
+        Phase::Waiting | Phase::Removed | Phase::Stopping => Ready::No,
+        Phase::Recovered => {
+            let too_old = options
+                .staleness_max
+                .is_some_and(|max| status.since_leader_contact.is_none_or(|since| since > max));
             match (too_old, led) {
                 (true, _) => Ready::No,
                 (false, true) => Ready::Yes,
                 (false, false) => Ready::Stale,
             }
         }
-        Standing::Recovering => {
+        Phase::Recovering => {
             let votes = status.members.iter().any(|m| m.member.id == status.node_id && m.voter);
             let waited = options.recovery_wait.is_some_and(|wait| without_leader >= wait);
             let has_state = status.applied.is_some();

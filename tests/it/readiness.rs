@@ -3,7 +3,7 @@
 use super::client::{Broker, Client, bytes_of, request};
 use super::liveness::{assert_stays, let_another_pass};
 use super::nodes::{self, Node, PATIENCE, Stopped};
-use raft::{MemberChange, SnapshotPolicy, Standing};
+use raft::{MemberChange, Phase, SnapshotPolicy};
 use raft_namesrv::service::Ready;
 use raft_namesrv::wire::codes::request as code;
 use std::time::Duration;
@@ -240,7 +240,7 @@ async fn removed_nodes_answer_nothing_also_when_they_were_away() {
     let away = away.start().await;
     let begun = Instant::now();
     let mut client = Client::connect(away.address()).await;
-    while away.running.node.status().standing != Standing::Removed {
+    while away.running.node.status().phase != Phase::Removed {
         answers_not_ready(&away).await;
         assert!(begun.elapsed() < PATIENCE, "it never learned that it was removed");
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -253,7 +253,7 @@ impl Starting {
             members: members.to_vec(),
             timing: Timing::default(),
             secret: b"secret".to_vec(),
-            birth: vec![tells_lowest_ids()],
+            initial_commands: vec![tells_lowest_ids()],
             snapshots: SnapshotPolicy { entries, log_bytes_max: 32 << 10, ..SnapshotPolicy::default() },
             batch_commands_max: Options::BATCH_COMMANDS_MAX,
         }

@@ -151,8 +151,6 @@ const KNOWN_CIRCLES: &[(&str, &str, &str)] = &[
     ("src", "crate", "events handlers server service"),
     ("src", "crate::protocol", "body request"),
     ("src", "crate::server", "registry worker"),
-    ("raft/src", "crate", "context core cut_tail peer"),
-    ("raft/src", "crate", "machine membership published snapshot types"),
 ];
 
 #[test]

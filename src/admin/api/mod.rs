@@ -3,7 +3,7 @@
 use crate::liveness::GuardStatus;
 use crate::node::RunningNode;
 use crate::service::Ready;
-use raft::{Member, MemberChange, MemberStatus, Standing, Status};
+use raft::{Member, MemberChange, MemberStatus, Phase, Status};
 use serde::{Deserialize, Serialize};
 use storage::RouteInfo;
 use storage::route_info::BrokerKey;
@@ -180,14 +180,14 @@ impl Readiness {
 }
 
 fn not_ready_because(status: &Status) -> String {
-    let why = match status.standing {
-        Standing::Waiting => "waiting for the cluster to be born, or to be taken in",
-        Standing::Recovering => "has not yet applied what the leader had committed",
-        Standing::Recovered => "has heard no leader for longer than it may be stale",
-        Standing::Removed => "is no longer a member",
-        Standing::Stopping => "is stopping",
+    let why = match status.phase {
+        Phase::Waiting => "waiting for the cluster to be born, or to be taken in",
+        Phase::Recovering => "has not yet applied what the leader had committed",
+        Phase::Recovered => "has heard no leader for longer than it may be stale",
+        Phase::Removed => "is no longer a member",
+        Phase::Stopping => "is stopping",
     };
-    if status.notice.is_empty() { why.to_owned() } else { format!("{why}: {}", status.notice) }
+    if status.alerts.is_empty() { why.to_owned() } else { format!("{why}: {}", status.alerts) }
 }
 
 impl StatusView {
@@ -207,7 +207,9 @@ impl StatusView {
             term: status.leadership.term,
             leader: status.leadership.leader,
             leading: status.leadership.leading,
-            since_leader_ms: status.since_leader.map(|d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX)),
+            since_leader_ms: status
+                .since_leader_contact
+                .map(|d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX)),
             revision: index(table.revision()),
             last_index: index(status.last),
             committed_index: index(status.committed),
@@ -218,7 +220,7 @@ impl StatusView {
             state_hash: None,
             members: status.members.iter().map(MemberView::new).collect(),
             diverged_from: status.diverged.clone(),
-            notice: notice(&status.notice, guard),
+            notice: notice(&status.alerts, guard),
         }
     }
 }
@@ -246,11 +248,11 @@ pub(crate) fn seconds(ms: u64) -> String {
 }
 
 fn role(status: &Status) -> &'static str {
-    match status.standing {
-        Standing::Waiting => "waiting",
-        Standing::Removed => "removed",
-        Standing::Stopping => "stopping",
-        Standing::Recovering | Standing::Recovered => {
+    match status.phase {
+        Phase::Waiting => "waiting",
+        Phase::Removed => "removed",
+        Phase::Stopping => "stopping",
+        Phase::Recovering | Phase::Recovered => {
             let own = status.members.iter().find(|m| m.member.id == status.node_id);
             if own.is_some_and(|m| m.voter) { "voter" } else { "learner" }
         }

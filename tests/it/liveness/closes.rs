@@ -6,7 +6,7 @@ use super::{
 };
 use crate::client::{Broker, Client};
 use crate::nodes::{self, Node, PATIENCE};
-use raft::{MemberChange, Standing};
+use raft::{MemberChange, Phase};
 use std::time::Duration;
 use storage::command::Cause;
 use tokio::time::Instant;
@@ -50,7 +50,7 @@ async fn removed_nodes_that_still_run_hold_up_no_leave() {
         nodes[0].running.node.change_members(change, Instant::now() + PATIENCE).await.unwrap();
     }
     for node in &removed {
-        until("it knows", async || node.running.node.status().standing == Standing::Removed).await;
+        until("it knows", async || node.running.node.status().phase == Phase::Removed).await;
     }
     leaves_at_once(&nodes).await;
     for node in nodes.into_iter().chain(removed) {

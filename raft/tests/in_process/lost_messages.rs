@@ -1,4 +1,4 @@
-//! Messages that are lost one way, come too late, or whose answer is lost.
+//! Messages that are lost one way or come too late, and replies that are lost.
 
 use crate::common::{Cluster, eventually, in_secs, put};
 use raft::ProposeError;
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 /// Its heartbeats would keep the others quiet for ever, if it went on for ever.
 #[tokio::test]
-async fn a_leader_that_hears_nobody_is_replaced_although_it_is_heard() {
+async fn a_leader_that_receives_nothing_is_replaced_although_its_heartbeats_arrive() {
     let cluster = Cluster::started(3, |_| ()).await;
     let deaf = cluster.leader().await;
     let rest: Vec<u64> = (1..=3).filter(|id| *id != deaf).collect();
@@ -21,7 +21,7 @@ async fn a_leader_that_hears_nobody_is_replaced_although_it_is_heard() {
         acknowledged.push(key);
     }
 
-    cluster.cuts.deafen(deaf);
+    cluster.partitions.deafen(deaf);
     let deafened = Instant::now();
     let at_the_deaf = cluster.node(deaf).clone();
     let lost = tokio::spawn(async move { at_the_deaf.propose(put("lost", "v"), in_secs(3)).await });
@@ -40,7 +40,7 @@ async fn a_leader_that_hears_nobody_is_replaced_although_it_is_heard() {
         acknowledged.push(key);
     }
 
-    cluster.cuts.undeafen(deaf);
+    cluster.partitions.undeafen(deaf);
     let now = cluster.leader().await;
     assert_ne!(now, deaf);
     assert!(cluster.node(now).leadership().borrow().term > term);
@@ -48,19 +48,19 @@ async fn a_leader_that_hears_nobody_is_replaced_although_it_is_heard() {
     cluster.stop().await;
 }
 
-/// It may have been carried out; to send it again is for whoever asked to decide.
+/// It may have been carried out: only the caller may decide to send it again.
 #[tokio::test]
 async fn a_command_whose_answer_is_lost_is_unknown_and_not_sent_again() {
     let cluster = Cluster::started(3, |_| ()).await;
     let leader = cluster.leader().await;
     let asker = cluster.node(cluster.follower_of(leader));
     asker.propose(put("first", "v"), in_secs(5)).await.unwrap();
-    cluster.cuts.lose_answer(asker.status().node_id, "the-needle");
+    cluster.partitions.lose_answer(asker.status().node_id, "the-needle");
     let asked = Instant::now();
     let answer = asker.propose(put("the-needle", "v"), in_secs(20)).await;
     assert!(matches!(&answer, Err(ProposeError::Unknown(_))), "{answer:?}");
     assert!(asked.elapsed() < Duration::from_secs(10), "there was time to send it again");
-    assert_eq!(cluster.cuts.times_sent(), 1);
+    assert_eq!(cluster.partitions.times_sent(), 1);
     // It was carried out, as it happens; and a command of now has an outcome again.
     let done = asker.propose(put("next", "v"), in_secs(5)).await.unwrap();
     cluster.node(leader).wait_applied(done.position.index, in_secs(5)).await.unwrap();
@@ -68,7 +68,7 @@ async fn a_command_whose_answer_is_lost_is_unknown_and_not_sent_again() {
     cluster.stop().await;
 }
 
-/// Whoever asked has given up and may do something else by now: it must not be carried out later.
+/// The caller has given up and may do something else by now: the leader must not carry it out later.
 #[tokio::test]
 async fn a_forwarded_command_whose_time_is_over_is_dropped_by_the_leader() {
     let cluster = Cluster::started(2, |_| ()).await;

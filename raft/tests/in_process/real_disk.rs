@@ -68,7 +68,7 @@ fn three(timing: Timing, snapshots: SnapshotPolicy) -> (Vec<TempDir>, Vec<Option
         members: members.clone(),
         timing,
         secret: b"secret".to_vec(),
-        birth: Vec::new(),
+        initial_commands: Vec::new(),
         snapshots,
         batch_commands_max: Options::BATCH_COMMANDS_MAX,
     });

@@ -1,20 +1,20 @@
 //! Members come and go.
 
 use crate::common::{Cluster, eventually, in_secs, put};
-use raft::{Member, MemberChange, ProposeError, Standing};
+use raft::{Member, MemberChange, Phase, ProposeError};
 
 #[tokio::test]
 async fn a_learner_follows_then_votes_then_goes() {
     let mut cluster = Cluster::started(3, |_| ()).await;
     let leader = cluster.leader().await;
     let asked_at = cluster.follower_of(leader);
-    let new = cluster.add_outsider();
+    let new = cluster.add_non_member();
     let address = cluster.start(new).await;
-    eventually("it waits", || cluster.node(new).status().notice.contains("members add")).await;
+    eventually("it waits", || cluster.node(new).status().alerts.contains("members add")).await;
 
     let join = MemberChange::AddLearner(Member { id: new, address });
     cluster.node(asked_at).change_members(join.clone(), in_secs(10)).await.unwrap();
-    eventually("it has recovered", || cluster.node(new).status().standing == Standing::Recovered).await;
+    eventually("it has recovered", || cluster.node(new).status().phase == Phase::Recovered).await;
     assert_eq!(cluster.node(new).status().cluster_id, cluster.node(leader).status().cluster_id);
     let done = cluster.node(new).propose(put("k", "by the learner"), in_secs(5)).await.unwrap();
     assert!(cluster.node(new).table().revision().unwrap().index >= done.position.index);
@@ -37,12 +37,11 @@ async fn a_learner_follows_then_votes_then_goes() {
     assert!(matches!(myself, Err(ProposeError::Refused(_))), "{myself:?}");
     cluster.node(asked_at).change_members(MemberChange::Remove(new), in_secs(10)).await.unwrap();
     assert_eq!(cluster.node(leader).status().members.len(), 3);
-    eventually("it knows that it was removed", || cluster.node(new).status().standing == Standing::Removed)
-        .await;
+    eventually("it knows that it was removed", || cluster.node(new).status().phase == Phase::Removed).await;
     let term = cluster.node(leader).leadership().borrow().term;
     cluster.kill(new);
     cluster.start(new).await;
-    eventually("it hears it again", || cluster.node(new).status().standing == Standing::Removed).await;
+    eventually("it learns it again", || cluster.node(new).status().phase == Phase::Removed).await;
     assert_eq!(cluster.node(leader).leadership().borrow().term, term);
     cluster.stop().await;
 }
@@ -56,7 +55,7 @@ async fn a_dead_member_is_replaced() {
     }
     let dead = cluster.follower_of(leader);
     cluster.kill(dead);
-    let id = cluster.add_outsider();
+    let id = cluster.add_non_member();
     let address = cluster.start(id).await;
     let replace = MemberChange::Replace { old: dead, new: Member { id, address } };
     cluster.node(leader).change_members(replace, in_secs(20)).await.unwrap();

@@ -2,7 +2,7 @@
 
 use crate::common::{Cluster, eventually, in_secs, put};
 use bytes::Bytes;
-use raft::{ProposeError, SnapshotPolicy, Standing};
+use raft::{Phase, ProposeError, SnapshotPolicy};
 use std::time::Duration;
 use storage::log::Log;
 use storage::log_place::{LogPlace, TruncatedTail};
@@ -11,11 +11,11 @@ use tokio::time::Instant;
 
 #[tokio::test]
 async fn any_node_carries_commands_out() {
-    let cluster = Cluster::started(3, |o| o.birth = vec![put("born", "yes")]).await;
+    let cluster = Cluster::started(3, |o| o.initial_commands = vec![put("initial", "yes")]).await;
     for id in 1..=3 {
         let node = cluster.node(id);
         let done = node.propose(put(&format!("by{id}"), "v"), in_secs(5)).await.unwrap();
-        // Whoever asked reads what it wrote.
+        // The node that was asked reads what it wrote.
         assert!(node.table().kv("test", &format!("by{id}")).is_some());
         assert!(node.table().revision().unwrap().index >= done.position.index);
     }
@@ -23,32 +23,35 @@ async fn any_node_carries_commands_out() {
     for id in 1..=3 {
         let node = cluster.node(id);
         node.wait_applied(last, in_secs(5)).await.unwrap();
-        assert!(node.table().kv("test", "born").is_some());
+        assert!(node.table().kv("test", "initial").is_some());
         assert_eq!(node.table().state_hash(), cluster.node(1).table().state_hash());
-        eventually("recovered", || node.status().standing == Standing::Recovered).await;
-        assert_eq!(node.status().notice, "");
+        eventually("recovered", || node.status().phase == Phase::Recovered).await;
+        assert_eq!(node.status().alerts, "");
         assert_eq!(node.status().members.len(), 3);
     }
     cluster.stop().await;
 }
 
 #[tokio::test]
-async fn a_cut_tail_is_shown_until_the_node_has_caught_up() {
+async fn a_truncated_tail_is_an_alert_until_the_node_has_caught_up() {
     let mut cluster = Cluster::started(3, |_| ()).await;
     cluster.node(2).propose(put("k", "v"), in_secs(5)).await.unwrap();
     (1..=3).for_each(|id| cluster.kill(id));
     let last = cluster.disks[0].log.state().last;
     let place = LogPlace { segment: 1, offset: 640 };
-    let cut = TruncatedTail { place, bytes: 5, last, copy: "cut-1".into() };
-    *cluster.disks[0].directory.cut.lock().unwrap() = Some(cut);
+    let tail = TruncatedTail { place, bytes: 5, last, copy: "cut-1".into() };
+    *cluster.disks[0].directory.truncated_tail.lock().unwrap() = Some(tail);
 
     cluster.start(1).await;
-    let notice = cluster.node(1).status().notice;
-    assert!(notice.contains("5 bytes after entry"), "{notice}");
+    let alerts = cluster.node(1).status().alerts;
+    assert!(alerts.contains("5 bytes after entry"), "{alerts}");
     cluster.start(2).await;
     cluster.leader().await;
-    eventually("the cut is forgotten", || cluster.disks[0].directory.cut.lock().unwrap().is_none()).await;
-    eventually("and shown no more", || !cluster.node(1).status().notice.contains("cut off")).await;
+    eventually("the truncated tail is forgotten", || {
+        cluster.disks[0].directory.truncated_tail.lock().unwrap().is_none()
+    })
+    .await;
+    eventually("and shown no more", || !cluster.node(1).status().alerts.contains("cut off")).await;
     cluster.stop().await;
 }
 
@@ -94,14 +97,14 @@ async fn no_acknowledged_write_is_lost_when_the_leader_dies() {
     let acknowledged = writing.await.unwrap();
     assert!(acknowledged.len() > 300, "{} acknowledged", acknowledged.len());
 
-    // The dead one comes back and catches up from the log.
+    // The killed node comes back and catches up from the log.
     cluster.start(leader).await;
     cluster.all_have(&acknowledged, next).await;
     cluster.stop().await;
 }
 
 #[tokio::test]
-async fn a_node_without_a_quorum_names_no_leader_and_says_whom_it_misses() {
+async fn a_node_without_a_quorum_names_no_leader_and_the_voters_it_misses() {
     for leads in [true, false] {
         names_no_leader_without_a_quorum(leads).await;
     }
@@ -120,8 +123,8 @@ async fn names_no_leader_without_a_quorum(leads: bool) {
         let status = cluster.node(left).status();
         status.leadership.leader.is_none()
             && !status.leadership.leading
-            && status.notice.contains("no leader with a majority was heard")
-            && dead.iter().all(|id| status.notice.contains(&format!("node {id} (")))
+            && status.alerts.contains("no leader with a majority was heard")
+            && dead.iter().all(|id| status.alerts.contains(&format!("node {id} (")))
     })
     .await;
     for id in dead {
@@ -130,7 +133,7 @@ async fn names_no_leader_without_a_quorum(leads: bool) {
     cluster.leader().await;
     eventually("it is settled", || {
         let status = cluster.node(left).status();
-        status.leadership.leader.is_some() && status.notice.is_empty()
+        status.leadership.leader.is_some() && status.alerts.is_empty()
     })
     .await;
     cluster.stop().await;
@@ -140,31 +143,31 @@ async fn names_no_leader_without_a_quorum(leads: bool) {
 async fn an_isolated_node_comes_back_without_moving_the_term() {
     let cluster = Cluster::started(3, |_| ()).await;
     let leader = cluster.leader().await;
-    let apart = cluster.follower_of(leader);
+    let isolated = cluster.follower_of(leader);
     let term = cluster.node(leader).leadership().borrow().term;
-    cluster.cuts.isolate(apart);
+    cluster.partitions.isolate(isolated);
     // Several election timeouts.
     tokio::time::sleep(Duration::from_millis(3000)).await;
     cluster.node(leader).propose(put("k", "v"), in_secs(5)).await.unwrap();
-    let cut_off = cluster.node(apart);
-    assert!(cut_off.status().since_leader.unwrap() > Duration::from_millis(1500));
+    let cut_off = cluster.node(isolated);
+    assert!(cut_off.status().since_leader_contact.unwrap() > Duration::from_millis(1500));
     let stale = cut_off.read_barrier(Instant::now() + Duration::from_millis(300)).await;
     assert!(stale.is_err(), "{stale:?}");
     let alone = cut_off.propose(put("k", "w"), Instant::now() + Duration::from_millis(500)).await;
     assert!(matches!(alone, Err(ProposeError::Refused(_))), "{alone:?}");
-    cluster.cuts.heal(apart);
+    cluster.partitions.heal(isolated);
     eventually("caught up", || cut_off.table().kv("test", "k").is_some()).await;
     assert_eq!(cluster.leader().await, leader);
-    assert_eq!(cluster.node(apart).leadership().borrow().term, term);
+    assert_eq!(cluster.node(isolated).leadership().borrow().term, term);
     cluster.stop().await;
 }
 
 #[tokio::test]
-async fn an_isolated_leader_claims_nothing_and_is_replaced() {
+async fn an_isolated_leader_has_no_lease_and_is_replaced() {
     let cluster = Cluster::started(3, |_| ()).await;
     let old = cluster.leader().await;
     let old_term = cluster.node(old).leadership().borrow().term;
-    cluster.cuts.isolate(old);
+    cluster.partitions.isolate(old);
     let rest: Vec<u64> = (1..=3).filter(|id| *id != old).collect();
     let new = cluster.leader_among(&rest).await;
     assert_eq!(cluster.node(old).is_leader_with_lease(), None);
@@ -177,7 +180,7 @@ async fn an_isolated_leader_claims_nothing_and_is_replaced() {
         .propose_in_term(old_term, put("k", "evicted"), Instant::now() + Duration::from_millis(500))
         .await;
     assert!(bound.is_err(), "{bound:?}");
-    cluster.cuts.heal(old);
+    cluster.partitions.heal(old);
     eventually("the old leader follows", || {
         cluster.node(old).table().kv("test", "k").is_some_and(|v| &**v == "new")
     })
@@ -211,8 +214,8 @@ async fn a_node_catches_up_by_snapshot() {
     let status = cluster.node(late).status();
     assert!(status.purged.is_some_and(|p| p.index > 40), "{status:?}");
     assert_eq!(cluster.node(late).table().state_hash(), cluster.node(leader).table().state_hash());
-    eventually("recovered", || cluster.node(late).status().standing == Standing::Recovered).await;
-    // And once more from its own disk.
+    eventually("recovered", || cluster.node(late).status().phase == Phase::Recovered).await;
+    // And again, from its own disk.
     cluster.kill(late);
     cluster.start(late).await;
     cluster.node(late).wait_applied(last, in_secs(20)).await.unwrap();
@@ -239,7 +242,7 @@ async fn large_entries_are_sent_in_bounded_pieces() {
 }
 
 #[tokio::test]
-async fn leadership_goes_where_it_is_told() {
+async fn leadership_is_transferred_to_the_wanted_voter() {
     let cluster = Cluster::started(3, |_| ()).await;
     let old = cluster.leader().await;
     let to = cluster.follower_of(old);
@@ -250,7 +253,7 @@ async fn leadership_goes_where_it_is_told() {
     assert!(matches!(unknown, Err(ProposeError::Refused(_))), "{unknown:?}");
     cluster.node(asked_at).propose(put("k", "v"), in_secs(5)).await.unwrap();
 
-    // A leader that stops hands over first.
+    // A leader that stops transfers its leadership first.
     let begin = Instant::now();
     cluster.node(to).shutdown().await;
     println!("stopped after {:?}", begin.elapsed());

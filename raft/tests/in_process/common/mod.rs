@@ -3,12 +3,12 @@
 
 #![allow(unreachable_pub, reason = "helpers of all files beside")]
 
-pub mod cuts;
+pub mod partitions;
 
 use bytes::Bytes;
-use cuts::Cuts;
+use partitions::Partitions;
 use raft::{
-    Directory, Leadership, Member, Node, NodeId, Options, Parts, PeerMessages, SnapshotPolicy, Timing,
+    Directory, LeaderState, Member, Node, NodeId, Options, Parts, PeerMessages, SnapshotPolicy, Timing,
 };
 use std::future::Future;
 use std::io;
@@ -28,7 +28,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
-/// What survives a node's death.
+/// What survives the death of a node.
 #[derive(Clone)]
 pub struct Disk {
     pub log: Arc<MemoryLog>,
@@ -54,7 +54,7 @@ impl Disk {
 pub struct MemoryDirectory {
     cluster_id: Mutex<Option<u128>>,
     space: Mutex<Option<SpaceLevel>>,
-    pub cut: Mutex<Option<TruncatedTail>>,
+    pub truncated_tail: Mutex<Option<TruncatedTail>>,
 }
 
 impl MemoryDirectory {
@@ -69,18 +69,18 @@ impl Directory for MemoryDirectory {
     }
 
     fn save_cluster_id(&self, cluster_id: u128) -> io::Result<()> {
-        let mut kept = self.cluster_id.lock().unwrap();
-        assert!(kept.is_none() || *kept == Some(cluster_id), "a directory changes its cluster");
-        *kept = Some(cluster_id);
+        let mut saved = self.cluster_id.lock().unwrap();
+        assert!(saved.is_none() || *saved == Some(cluster_id), "a directory changes its cluster");
+        *saved = Some(cluster_id);
         Ok(())
     }
 
     fn truncated_tail(&self) -> Option<TruncatedTail> {
-        self.cut.lock().unwrap().clone()
+        self.truncated_tail.lock().unwrap().clone()
     }
 
     fn forget_truncated_tail(&self) -> io::Result<()> {
-        *self.cut.lock().unwrap() = None;
+        *self.truncated_tail.lock().unwrap() = None;
         Ok(())
     }
 
@@ -105,7 +105,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Ends all tasks at once, without a word to anybody.
+    /// Ends all tasks at once, as `kill -9` does.
     pub fn kill(mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -126,7 +126,7 @@ pub struct Cluster {
     pub nodes: Vec<Option<Running>>,
     pub disks: Vec<Disk>,
     pub options: Vec<Options>,
-    pub cuts: Arc<Cuts>,
+    pub partitions: Arc<Partitions>,
 }
 
 pub fn quick() -> Timing {
@@ -145,8 +145,8 @@ pub fn put(key: &str, value: &str) -> Command {
     }
 }
 
-/// A free address, below the ports that the kernel gives to outgoing connections: nobody takes it while its node is
-/// down.
+/// A free address, below the ports that the kernel gives to outgoing connections: no other process takes it while its
+/// node is down.
 pub fn free_address() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     loop {
@@ -158,7 +158,7 @@ pub fn free_address() -> String {
     }
 }
 
-/// Listens, once the node that was killed has let go of its port.
+/// Listens, once the killed node's port is free.
 pub async fn listen(address: &str) -> TcpListener {
     let bound = async {
         loop {
@@ -169,7 +169,7 @@ pub async fn listen(address: &str) -> TcpListener {
         }
     };
     let bound = tokio::time::timeout(Duration::from_secs(20), bound).await;
-    bound.unwrap_or_else(|_| panic!("somebody has taken {address}"))
+    bound.unwrap_or_else(|_| panic!("another process has taken {address}"))
 }
 
 impl Cluster {
@@ -185,7 +185,7 @@ impl Cluster {
                     members: members.clone(),
                     timing: quick(),
                     secret: b"secret".to_vec(),
-                    birth: Vec::new(),
+                    initial_commands: Vec::new(),
                     snapshots: SnapshotPolicy::default(),
                     batch_commands_max: Options::BATCH_COMMANDS_MAX,
                 };
@@ -195,11 +195,11 @@ impl Cluster {
             .collect();
         let disks = members.iter().map(|m| Disk::new(u128::from(m.id) * 1000)).collect();
         let nodes = members.iter().map(|_| None).collect();
-        Self { nodes, disks, options, cuts: Arc::default() }
+        Self { nodes, disks, options, partitions: Arc::default() }
     }
 
     /// Adds a node that is no member; not started. Gives its id.
-    pub fn add_outsider(&mut self) -> NodeId {
+    pub fn add_non_member(&mut self) -> NodeId {
         let id = self.options.len() as u64 + 1;
         let mut options = self.options[0].clone();
         options.node_id = id;
@@ -219,7 +219,8 @@ impl Cluster {
     pub async fn start(&mut self, id: NodeId) -> String {
         let at = id as usize - 1;
         let address = self.address(id);
-        let (disk, options, cuts) = (self.disks[at].clone(), self.options[at].clone(), self.cuts.clone());
+        let (disk, options, partitions) =
+            (self.disks[at].clone(), self.options[at].clone(), self.partitions.clone());
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let at_address = address.clone();
@@ -229,7 +230,7 @@ impl Cluster {
                 log: disk.log.clone() as Arc<dyn Log>,
                 snapshots: Arc::new(disk.snapshots.clone()) as Arc<dyn Snapshots>,
                 runtime: Arc::new(SystemRuntime),
-                network: cuts.network(id, listener),
+                network: partitions.network(id, listener),
                 directory_id: disk.directory_id,
                 directory: disk.directory.clone(),
                 messages: Arc::new(Echo),
@@ -274,7 +275,7 @@ impl Cluster {
     pub async fn leader_among(&self, ids: &[NodeId]) -> NodeId {
         let mut found = 0;
         eventually("a leader that all follow", || {
-            let seen: Vec<Leadership> = ids.iter().map(|id| *self.node(*id).leadership().borrow()).collect();
+            let seen: Vec<LeaderState> = ids.iter().map(|id| *self.node(*id).leadership().borrow()).collect();
             let Some(leader) = ids.iter().zip(&seen).find(|(_, l)| l.leading).map(|(id, _)| *id) else {
                 return false;
             };
@@ -309,7 +310,7 @@ impl Cluster {
     }
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is_so() {

@@ -1,5 +1,5 @@
-//! A network that can be cut: connections over real sockets, ended and refused while two nodes are apart; deaf while a
-//! node hears nobody; and broken in the middle, so that an answer is lost.
+//! A network with faults: connections over real sockets end and are refused while a node is isolated; what comes in is
+//! lost while a node is deaf; and a connection breaks between a request and its reply.
 
 use raft::{BoxedStream, NetworkFuture, NodeId, PeerNetwork, TcpPeers};
 use std::collections::BTreeSet;
@@ -10,9 +10,9 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpListener;
 
-/// Which nodes are cut off from all others, and how.
+/// The faults of now.
 #[derive(Default)]
-pub struct Cuts {
+pub struct Partitions {
     isolated: Mutex<BTreeSet<NodeId>>,
     deaf: Mutex<BTreeSet<NodeId>>,
     losing: Mutex<Option<Losing>>,
@@ -29,7 +29,7 @@ struct Losing {
     sent: usize,
 }
 
-impl Cuts {
+impl Partitions {
     pub fn isolate(&self, id: NodeId) {
         self.isolated.lock().unwrap().insert(id);
     }
@@ -38,7 +38,7 @@ impl Cuts {
         self.isolated.lock().unwrap().remove(&id);
     }
 
-    /// From now on it is heard, and hears nobody: handshakes pass, and whatever comes after them is lost.
+    /// From now on the node sends, and receives nothing: handshakes pass, and all that comes in after them is lost.
     pub fn deafen(&self, id: NodeId) {
         self.deaf.lock().unwrap().insert(id);
     }
@@ -57,7 +57,7 @@ impl Cuts {
         self.losing.lock().unwrap().as_ref().map_or(0, |losing| losing.sent)
     }
 
-    /// Takes note of bytes that a node sends. Gives whether their answer is to be lost.
+    /// Notes bytes that a node sends. Gives whether their answer is to be lost.
     fn loses_answer(&self, asker: NodeId, bytes: &[u8]) -> bool {
         let mut losing = self.losing.lock().unwrap();
         let Some(losing) = losing.as_mut().filter(|losing| losing.asker == asker) else { return false };
@@ -72,7 +72,7 @@ impl Cuts {
         self.deaf.lock().unwrap().contains(&id)
     }
 
-    fn is_cut(&self, a: NodeId, b: Option<NodeId>) -> bool {
+    fn is_isolated(&self, a: NodeId, b: Option<NodeId>) -> bool {
         let isolated = self.isolated.lock().unwrap();
         isolated.contains(&a) || b.is_some_and(|b| isolated.contains(&b))
     }
@@ -81,69 +81,69 @@ impl Cuts {
     pub fn network(self: &Arc<Self>, id: NodeId, listener: TcpListener) -> Arc<dyn PeerNetwork> {
         let address = listener.local_addr().unwrap().to_string();
         self.owners.lock().unwrap().push((address, id));
-        Arc::new(CutNetwork { id, cuts: Arc::clone(self), tcp: TcpPeers::new(listener) })
+        Arc::new(FaultyNetwork { id, partitions: Arc::clone(self), tcp: TcpPeers::new(listener) })
     }
 }
 
-struct CutNetwork {
+struct FaultyNetwork {
     id: NodeId,
-    cuts: Arc<Cuts>,
+    partitions: Arc<Partitions>,
     tcp: TcpPeers,
 }
 
-impl PeerNetwork for CutNetwork {
+impl PeerNetwork for FaultyNetwork {
     fn connect<'a>(&'a self, address: &'a str) -> NetworkFuture<'a, BoxedStream> {
         Box::pin(async move {
-            let owners = self.cuts.owners.lock().unwrap().clone();
+            let owners = self.partitions.owners.lock().unwrap().clone();
             let other = owners.iter().rev().find(|(at, _)| at == address).map(|(_, id)| *id);
-            if self.cuts.is_cut(self.id, other) {
+            if self.partitions.is_isolated(self.id, other) {
                 return Err(io::ErrorKind::HostUnreachable.into());
             }
             let stream = self.tcp.connect(address).await?;
-            Ok(Box::new(CutStream::new(self, other, stream)) as BoxedStream)
+            Ok(Box::new(FaultyStream::new(self, other, stream)) as BoxedStream)
         })
     }
 
     fn accept(&self) -> NetworkFuture<'_, (BoxedStream, String)> {
         Box::pin(async move {
             let (stream, from) = self.tcp.accept().await?;
-            Ok((Box::new(CutStream::new(self, None, stream)) as BoxedStream, from))
+            Ok((Box::new(FaultyStream::new(self, None, stream)) as BoxedStream, from))
         })
     }
 }
 
-/// Breaks with the next byte once its ends are apart.
-struct CutStream {
+/// Breaks with the next byte once one of its ends is isolated.
+struct FaultyStream {
     a: NodeId,
-    /// Who was connected to; `None` at the end that accepted.
+    /// The node at the other end; `None` at the end that accepted.
     b: Option<NodeId>,
-    cuts: Arc<Cuts>,
+    partitions: Arc<Partitions>,
     stream: BoxedStream,
-    /// Writes so far. Whoever connects writes once for the handshake.
+    /// Writes so far. The end that connects writes once for the handshake.
     writes: usize,
     loses_answer: bool,
 }
 
-impl CutStream {
-    fn new(network: &CutNetwork, b: Option<NodeId>, stream: BoxedStream) -> Self {
-        let cuts = Arc::clone(&network.cuts);
-        Self { a: network.id, b, cuts, stream, writes: 0, loses_answer: false }
+impl FaultyStream {
+    fn new(network: &FaultyNetwork, b: Option<NodeId>, stream: BoxedStream) -> Self {
+        let partitions = Arc::clone(&network.partitions);
+        Self { a: network.id, b, partitions, stream, writes: 0, loses_answer: false }
     }
 
     /// Whether what comes in is lost.
     fn hears_nothing(&self) -> bool {
-        self.cuts.is_deaf(self.a) && (self.b.is_none() || self.writes > 1)
+        self.partitions.is_deaf(self.a) && (self.b.is_none() || self.writes > 1)
     }
 
     fn check(&self) -> io::Result<()> {
-        if self.cuts.is_cut(self.a, self.b) {
+        if self.partitions.is_isolated(self.a, self.b) {
             return Err(io::ErrorKind::ConnectionReset.into());
         }
         Ok(())
     }
 }
 
-impl AsyncRead for CutStream {
+impl AsyncRead for FaultyStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -168,13 +168,13 @@ impl AsyncRead for CutStream {
     }
 }
 
-impl AsyncWrite for CutStream {
+impl AsyncWrite for FaultyStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.check()?;
         let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
         if polled.is_ready() {
             self.writes += 1;
-            self.loses_answer |= self.b.is_some() && self.cuts.loses_answer(self.a, buf);
+            self.loses_answer |= self.b.is_some() && self.partitions.loses_answer(self.a, buf);
         }
         polled
     }

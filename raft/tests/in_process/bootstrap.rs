@@ -1,24 +1,24 @@
-//! The birth of a cluster, and all the ways in which it must not be born.
+//! The bootstrap of a cluster, and all the cases in which nodes must form none.
 
 use crate::common::{Cluster, Disk, eventually, in_secs, put};
-use raft::{MemberChange, Standing};
+use raft::{MemberChange, Phase};
 use std::time::Duration;
 
-/// Long enough for a birth or an election that must not happen.
+/// Long enough for a bootstrap or an election that must not happen.
 async fn a_while() {
     tokio::time::sleep(Duration::from_millis(2500)).await;
 }
 
 #[tokio::test]
 async fn all_listed_nodes_are_needed_once() {
-    let mut cluster = Cluster::new(3, |o| o.birth = vec![put("born", &"once".repeat(3))]);
+    let mut cluster = Cluster::new(3, |o| o.initial_commands = vec![put("initial", &"once".repeat(3))]);
     cluster.start(1).await;
     cluster.start(2).await;
     a_while().await;
     for id in [1, 2] {
         let status = cluster.node(id).status();
-        assert_eq!((status.standing, status.cluster_id), (Standing::Waiting, None));
-        assert!(status.notice.contains("Missing: node 3"), "{}", status.notice);
+        assert_eq!((status.phase, status.cluster_id), (Phase::Waiting, None));
+        assert!(status.alerts.contains("Missing: node 3"), "{}", status.alerts);
     }
     cluster.start(3).await;
     let deadline = in_secs(20);
@@ -26,81 +26,80 @@ async fn all_listed_nodes_are_needed_once() {
     while ready < 3 {
         assert!(tokio::time::Instant::now() < deadline, "never ready");
         tokio::task::yield_now().await;
-        let may_answer = |id: &u64| cluster.node(*id).status().standing == Standing::Recovered;
+        let may_answer = |id: &u64| cluster.node(*id).status().phase == Phase::Recovered;
         let answering: Vec<u64> = (1..=3).filter(may_answer).collect();
         for id in &answering {
-            assert!(cluster.node(*id).table().kv("test", "born").is_some(), "node {id} answers too early");
+            assert!(cluster.node(*id).table().kv("test", "initial").is_some(), "node {id} answers too early");
         }
         ready = answering.len();
     }
-    let born = cluster.node(1).status().cluster_id;
-    assert!(born.is_some());
+    let cluster_id = cluster.node(1).status().cluster_id;
+    assert!(cluster_id.is_some());
 
     // Afterwards two of them are enough, and nothing is asked.
     for id in 1..=3 {
-        assert_eq!(cluster.node(id).status().cluster_id, born);
+        assert_eq!(cluster.node(id).status().cluster_id, cluster_id);
         cluster.kill(id);
     }
     cluster.start(2).await;
     cluster.start(3).await;
     cluster.leader().await;
     cluster.node(2).propose(put("k", "v"), in_secs(5)).await.unwrap();
-    assert_eq!(cluster.node(2).status().cluster_id, born);
+    assert_eq!(cluster.node(2).status().cluster_id, cluster_id);
     cluster.stop().await;
 }
 
-/// Settings files that come later find the cluster born, though it has not seen a command yet.
+/// Initial commands in later options change nothing, although the cluster has not had a command yet.
 #[tokio::test]
-async fn a_cluster_born_without_first_commands_takes_none_later() {
+async fn a_cluster_without_initial_commands_takes_none_later() {
     let mut cluster = Cluster::started(3, |_| ()).await;
-    let recovered =
-        |cluster: &Cluster| (1..=3).all(|id| cluster.node(id).status().standing == Standing::Recovered);
+    let recovered = |cluster: &Cluster| (1..=3).all(|id| cluster.node(id).status().phase == Phase::Recovered);
     eventually("all are ready", || recovered(&cluster)).await;
     for id in 1..=3 {
         cluster.kill(id);
-        cluster.options[id as usize - 1].birth = vec![put("born", "late")];
+        cluster.options[id as usize - 1].initial_commands = vec![put("initial", "late")];
     }
     for id in 1..=3 {
         cluster.start(id).await;
     }
-    eventually("all are ready again, without anybody's command", || recovered(&cluster)).await;
+    eventually("all are ready again, without a command", || recovered(&cluster)).await;
     let leader = cluster.leader().await;
     cluster.node(leader).propose(put("k", "v"), in_secs(5)).await.unwrap();
-    assert!(cluster.node(leader).table().kv("test", "born").is_none());
+    assert!(cluster.node(leader).table().kv("test", "initial").is_none());
     cluster.stop().await;
 }
 
 #[tokio::test]
-async fn other_lists_and_other_first_commands_wait() {
+async fn nodes_with_other_members_or_other_initial_commands_wait() {
     let mut cluster = Cluster::new(2, |_| ());
     cluster.options[1].members[0].address = "127.0.0.2:1".into();
     let listed = cluster.options[0].members.clone();
     cluster.start(1).await;
     cluster.start(2).await;
     a_while().await;
-    let notice = cluster.node(1).status().notice;
-    assert!(notice.contains("other --members"), "{notice}");
+    let alerts = cluster.node(1).status().alerts;
+    assert!(alerts.contains("other --members"), "{alerts}");
     assert_eq!(cluster.node(1).status().cluster_id, None);
     cluster.kill(2);
 
     cluster.options[1].members = listed;
-    cluster.options[1].birth = vec![put("born", "differently")];
+    cluster.options[1].initial_commands = vec![put("initial", "differently")];
     cluster.start(2).await;
     eventually("both say so", || {
-        (1..=2).all(|id| cluster.node(id).status().notice.contains("other settings"))
+        (1..=2).all(|id| cluster.node(id).status().alerts.contains("other settings"))
     })
     .await;
     assert_eq!(cluster.node(1).status().cluster_id, None);
     cluster.kill(2);
 
-    cluster.options[1].birth = Vec::new();
+    cluster.options[1].initial_commands = Vec::new();
     cluster.start(2).await;
     cluster.leader().await;
     cluster.stop().await;
 }
 
 #[tokio::test]
-async fn strangers_are_turned_away() {
+async fn unauthenticated_peers_are_refused() {
     let mut cluster = Cluster::new(2, |_| ());
     cluster.options[1].secret = b"guessed".to_vec();
     cluster.start(1).await;
@@ -109,7 +108,7 @@ async fn strangers_are_turned_away() {
     for id in [1, 2] {
         let status = cluster.node(id).status();
         assert_eq!(status.cluster_id, None);
-        assert!(status.notice.contains("is the peer secret the same"), "{}", status.notice);
+        assert!(status.alerts.contains("is the peer secret the same"), "{}", status.alerts);
     }
     cluster.stop().await;
 }
@@ -125,18 +124,18 @@ async fn a_wiped_member_gets_commands_to_run_and_no_traffic() {
     cluster.start(wiped).await;
     let commands = format!("raft-namesrv members remove {wiped}");
     eventually("the wiped node and the leader say what to do", || {
-        [wiped, leader].iter().all(|id| cluster.node(*id).status().notice.contains(&commands))
+        [wiped, leader].iter().all(|id| cluster.node(*id).status().alerts.contains(&commands))
     })
     .await;
     a_while().await;
     let status = cluster.node(wiped).status();
-    assert_eq!((status.standing, status.cluster_id, status.last), (Standing::Waiting, None, None));
+    assert_eq!((status.phase, status.cluster_id, status.last), (Phase::Waiting, None, None));
     assert_eq!(cluster.node(leader).leadership().borrow().term, term);
     cluster.node(leader).propose(put("k", "v"), in_secs(5)).await.unwrap();
     cluster.node(leader).change_members(MemberChange::Remove(wiped), in_secs(10)).await.unwrap();
     eventually("nothing is left to do", || {
         let voters = (1..=3).filter(|id| *id != wiped);
-        voters.into_iter().all(|id| cluster.node(id).status().notice.is_empty())
+        voters.into_iter().all(|id| cluster.node(id).status().alerts.is_empty())
     })
     .await;
     cluster.stop().await;
@@ -157,8 +156,8 @@ async fn two_wiped_members_of_three_form_no_cluster() {
     a_while().await;
     for id in [1, 2] {
         let status = cluster.node(id).status();
-        assert_eq!((status.standing, status.cluster_id), (Standing::Waiting, None));
-        assert!(status.notice.contains("raft-namesrv members remove"), "{}", status.notice);
+        assert_eq!((status.phase, status.cluster_id), (Phase::Waiting, None));
+        assert!(status.alerts.contains("raft-namesrv members remove"), "{}", status.alerts);
     }
     assert_eq!(cluster.node(3).leadership().borrow().leader, None);
     cluster.stop().await;

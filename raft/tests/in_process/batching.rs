@@ -1,4 +1,4 @@
-//! Many waiting commands: few entries, no election, equal states.
+//! Many commands at once: few entries, no election, equal states.
 
 use crate::common::{Cluster, in_secs, put};
 use tokio::time::Instant;

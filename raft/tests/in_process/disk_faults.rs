@@ -29,9 +29,9 @@ async fn a_leader_whose_disk_hangs_is_replaced_and_comes_back() {
     assert!(cluster.node(new).leadership().borrow().term > term);
     cluster.node(new).propose(put("k", "2"), in_secs(5)).await.unwrap();
     assert!(
-        cluster.node(leader).status().notice.contains("disk"),
+        cluster.node(leader).status().alerts.contains("disk"),
         "{}",
-        cluster.node(leader).status().notice
+        cluster.node(leader).status().alerts
     );
     log.hang(false);
     eventually("it follows", || cluster.node(leader).table().kv("test", "k").is_some_and(|v| &**v == "2"))
@@ -46,10 +46,10 @@ async fn a_full_disk_refuses_commands_and_takes_no_entries() {
     cluster.disks[0].directory.set_space(SpaceLevel::Low);
     let refused = node.propose(put("k", "v"), in_secs(5)).await;
     assert!(matches!(&refused, Err(ProposeError::Refused(r)) if r.contains("full")), "{refused:?}");
-    eventually("it says so", || node.status().notice.contains("nearly full")).await;
+    eventually("it says so", || node.status().alerts.contains("nearly full")).await;
     cluster.disks[0].directory.set_space(SpaceLevel::Ok);
     node.propose(put("k", "v"), in_secs(5)).await.unwrap();
-    eventually("it is settled", || node.status().notice.is_empty()).await;
+    eventually("it is settled", || node.status().alerts.is_empty()).await;
     cluster.stop().await;
 }
 
@@ -67,7 +67,7 @@ async fn a_follower_with_a_full_disk_gets_no_entries_but_heartbeats() {
     }
     tokio::time::sleep(Duration::from_millis(1500)).await;
     assert_eq!(cluster.node(full).status().last, last);
-    assert!(cluster.node(full).status().since_leader.unwrap() < Duration::from_millis(500));
+    assert!(cluster.node(full).status().since_leader_contact.unwrap() < Duration::from_millis(500));
     directory.set_space(SpaceLevel::Ok);
     eventually("it catches up", || cluster.node(full).table().kv("test", "k19").is_some()).await;
     assert_eq!(cluster.node(leader).leadership().borrow().term, term);
@@ -144,9 +144,9 @@ async fn snapshots_under_load_do_not_kill_the_core() {
         .collect();
     let disk = Arc::clone(&cluster.disks[late as usize - 1].log);
     for round in 0..12 {
-        cluster.cuts.isolate(late);
+        cluster.partitions.isolate(late);
         tokio::time::sleep(Duration::from_millis(500)).await;
-        cluster.cuts.heal(late);
+        cluster.partitions.heal(late);
         // Its disk is slow at times: what was appended is not flushed when the snapshot is there.
         if round % 3 == 0 {
             disk.hang(true);

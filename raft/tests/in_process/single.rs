@@ -1,27 +1,27 @@
-//! One node: born at once, carries commands out, comes back with everything.
+//! One node: bootstraps at once, carries commands out, keeps everything over a restart.
 
 use crate::common::{Cluster, eventually, in_secs, put};
-use raft::{ProposeError, SnapshotPolicy, Standing};
+use raft::{Phase, ProposeError, SnapshotPolicy};
 use std::time::Duration;
 use storage::command::{Cause, Origin, Registration, Removal, RemoveBrokers};
 use storage::{Change, Command, Outcome};
 use tokio::time::Instant;
 
 #[tokio::test]
-async fn a_command_is_carried_out_and_told() {
+async fn a_command_is_carried_out_and_published() {
     let cluster = Cluster::started(1, |_| ()).await;
     let node = cluster.node(1);
-    let mut news = node.entries();
+    let mut entries = node.entries();
     let done = node.propose(put("k", "v"), in_secs(5)).await.unwrap();
     assert_eq!(done.outcome, Outcome::Done { changed: true });
     assert_eq!(node.table().kv("test", "k").map(|v| &**v), Some("v"));
-    let entry = news.recv().await.unwrap();
+    let entry = entries.recv().await.unwrap();
     assert_eq!(entry.id.index, done.position.index);
     assert!(!entry.replay);
     assert_eq!(node.is_leader_with_lease(), Some(node.leadership().borrow().term));
     assert_eq!(node.read_barrier(in_secs(5)).await.unwrap(), done.position.index);
-    assert_eq!(node.status().standing, Standing::Recovered);
-    assert_eq!(node.status().notice, "");
+    assert_eq!(node.status().phase, Phase::Recovered);
+    assert_eq!(node.status().alerts, "");
 
     // The same again changes nothing, so nothing is written.
     let last = node.status().last;
@@ -48,7 +48,7 @@ async fn equal_commands_in_flight_share_an_entry() {
 /// Until commands that are proposed at the same time are in one entry.
 const TRIES: usize = 50;
 
-/// What the table says of a broker counts for nothing while its removal is on its way.
+/// The table's entry of a broker does not count while its removal is in flight.
 #[tokio::test]
 async fn a_registration_behind_a_removal_is_not_lost() {
     let cluster = Cluster::started(1, |_| ()).await;
@@ -87,7 +87,7 @@ async fn a_registration_behind_a_removal_is_not_lost() {
             break;
         }
     }
-    assert!(shared, "another broker's removal is no matter");
+    assert!(shared, "the removal of another broker does not matter");
     assert!(known());
     cluster.stop().await;
 }
@@ -111,19 +111,19 @@ fn remove(address: &str) -> Command {
 
 #[tokio::test]
 async fn a_restart_keeps_everything_and_needs_no_command() {
-    let mut cluster = Cluster::started(1, |o| o.birth = vec![put("born", "yes")]).await;
-    eventually("the first commands", || cluster.node(1).table().kv("test", "born").is_some()).await;
+    let mut cluster = Cluster::started(1, |o| o.initial_commands = vec![put("initial", "yes")]).await;
+    eventually("the first commands", || cluster.node(1).table().kv("test", "initial").is_some()).await;
     for i in 0..20 {
         cluster.node(1).propose(put(&format!("k{i}"), "v"), in_secs(5)).await.unwrap();
     }
     let hash = cluster.node(1).table().state_hash();
-    let born = cluster.node(1).status().cluster_id;
+    let cluster_id = cluster.node(1).status().cluster_id;
     cluster.kill(1);
     cluster.start(1).await;
     cluster.leader().await;
-    eventually("recovered", || cluster.node(1).status().standing == Standing::Recovered).await;
+    eventually("recovered", || cluster.node(1).status().phase == Phase::Recovered).await;
     assert_eq!(cluster.node(1).table().state_hash(), hash);
-    assert_eq!(cluster.node(1).status().cluster_id, born);
+    assert_eq!(cluster.node(1).status().cluster_id, cluster_id);
     cluster.stop().await;
 }
 
@@ -176,7 +176,7 @@ async fn a_snapshot_is_made_after_some_time_if_there_is_something_new() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_is_refused() {
+async fn impossible_commands_are_refused() {
     let cluster = Cluster::started(1, |_| ()).await;
     let node = cluster.node(1);
     let term = node.leadership().borrow().term;
@@ -191,5 +191,5 @@ async fn what_cannot_be_done_is_refused() {
     cluster.stop().await;
     let stopped = node.propose(put("k", "w"), in_secs(5)).await;
     assert!(matches!(stopped, Err(ProposeError::Refused(_))), "{stopped:?}");
-    assert_eq!(node.status().standing, Standing::Stopping);
+    assert_eq!(node.status().phase, Phase::Stopping);
 }

@@ -93,8 +93,8 @@ fn optional(number: Option<u64>) -> String {
 fn remarks(report: &NodeReport) -> Vec<String> {
     let mut remarks: Vec<String> = report.error.iter().cloned().collect();
     let Some(status) = &report.status else { return remarks };
-    if !status.notice.is_empty() {
-        remarks.push(status.notice.clone());
+    if !status.alert.is_empty() {
+        remarks.push(status.alert.clone());
     }
     if !status.diverged_from.is_empty() {
         remarks.push(differed(status));
@@ -152,7 +152,7 @@ mod tests {
             "notReadyBecause": "", "stale": false, "term": 1, "leader": 1, "leading": true, "sinceLeaderMs": 0,
             "revision": 1, "lastIndex": 1, "committedIndex": 1, "purgedIndex": null, "snapshotIndex": null,
             "logBytes": 1, "counts": {"topics": 0, "brokers": 0, "brokerNames": 0, "clusters": 0}, "members": [],
-            "divergedFrom": diverged_from, "notice": "",
+            "divergedFrom": diverged_from, "alert": "",
         });
         let status = serde_json::from_value(status).unwrap();
         NodeReport { address: "a:1".into(), status: Some(status), error: None }

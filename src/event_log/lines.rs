@@ -89,7 +89,7 @@ fn log_other(revision: u64, event: &Event, leading: bool) {
             id,
             %address,
             %incarnation,
-            silence_ms = silence_ms(*cause),
+            idle_ms = idle_ms(*cause),
             cause = removal_cause(*cause),
             "broker removed"
         ),
@@ -153,7 +153,8 @@ fn removal_cause(cause: RemovedBy) -> &'static str {
     }
 }
 
-fn silence_ms(cause: RemovedBy) -> u64 {
+/// Idle time of a broker that expired, milliseconds; 0 for other causes.
+fn idle_ms(cause: RemovedBy) -> u64 {
     match cause {
         RemovedBy::Removal(Cause::Expired { silence_ms }) => silence_ms,
         _ => 0,

@@ -44,7 +44,7 @@ fn the_time_since_a_broker_was_heard_grows_until_its_next_heartbeat() {
     let at = node.at();
     let mut broker = Client::connect(node.address).unwrap();
     broker.done(&registration("g", "0", "10.0.0.1:10911", &["t0", "t1"]));
-    let silence_ms = || json_of(&["brokers", "--json", "-n", &at])[0]["silenceMs"].as_u64().unwrap();
+    let silence_ms = || json_of(&["brokers", "--json", "-n", &at])[0]["idleMs"].as_u64().unwrap();
     until("it was quiet for a second", || silence_ms() >= 1_000);
     let before = silence_ms();
     let table = stdout_of(&["brokers", "-n", &at]);

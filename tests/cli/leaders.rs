@@ -85,7 +85,7 @@ fn a_broker_that_hangs_while_leaders_are_killed_all_the_time_is_gone_in_time() {
     until_there_are(&nodes, 1);
     for node in &nodes {
         let why = why_removed(node, HANGS);
-        assert!(why.len() == 1 && why[0].contains("silent for 1"), "{why:?}");
+        assert!(why.len() == 1 && why[0].contains("idle for 1"), "{why:?}");
         assert_eq!(why_removed(node, "127.0.0.1:30000"), [""; 0], "it speaks");
     }
 }

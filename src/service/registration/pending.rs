@@ -84,7 +84,7 @@ impl PendingRegistration {
         self.digest = self.header.body_digest(&self.body);
         let version = self.registrar.table().group_version(&self.header.broker);
         if self.registrar.digests.contains(&self.header.key, self.digest, version) {
-            self.registrar.counters.known_bytes.add_one();
+            self.registrar.counters.known_digest.add_one();
             return self.unchanged(version);
         }
         self.compare_and_propose().await

@@ -16,8 +16,8 @@
 //! - A registration that waited never takes back a later registration of its broker that was carried out meanwhile.
 //! - Waiting for the leader's confirmation is concurrent with the connection's other requests; proposals keep their order.
 //!
-//! `pending` has these steps, `parsed` the comparison, `digest_cache` and `known_topics` what a node remembers of the
-//! registrations that changed nothing.
+//! `pending` has these steps, `received` and `parsed` the work on the body, `digest_cache` and `known_topics` what a node
+//! remembers of registrations that changed nothing.
 
 mod conflict_log;
 mod counters;
@@ -25,6 +25,7 @@ mod digest_cache;
 mod known_topics;
 mod parsed;
 mod pending;
+mod received;
 mod registrar;
 mod topic_flapping;
 

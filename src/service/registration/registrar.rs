@@ -12,7 +12,7 @@ use std::sync::Arc;
 use storage::RouteInfo;
 use tokio::sync::Semaphore;
 
-/// Carries registrations out. [`Registrar::begin`](super::pending) starts one.
+/// Carries registrations out; `pending` begins one.
 pub(in crate::service) struct Registrar {
     pub(super) node: Node,
     pub(super) liveness: Liveness,

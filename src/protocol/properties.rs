@@ -6,7 +6,7 @@ use std::iter::Peekable;
 use std::str::Chars;
 use storage::command::Name;
 
-/// A text that is no properties text.
+/// The text is no properties text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a broken unicode escape")]
 pub struct BadProperties;
@@ -15,7 +15,7 @@ pub struct BadProperties;
 /// the separators `=`, `:` and white space are those of `java.util.Properties`; the text is UTF-8.
 ///
 /// # Errors
-/// A broken unicode escape. Everything else means something.
+/// A unicode escape is broken. Every other text is valid.
 pub fn parse(text: &[u8]) -> Result<Vec<(Name, Name)>, BadProperties> {
     let text = String::from_utf8_lossy(text);
     let mut entries = BTreeMap::new();
@@ -54,7 +54,7 @@ fn entry(rest: &mut Peekable<Chars<'_>>) -> Result<(String, String), BadProperti
     Ok((key, value))
 }
 
-/// Characters up to the end of the logical line, or one that ends the word; escapes resolved.
+/// Characters up to the end of the logical line or to a character that `ends` the word, with escapes resolved.
 fn word(rest: &mut Peekable<Chars<'_>>, ends: impl Fn(char) -> bool) -> Result<String, BadProperties> {
     let mut word = String::new();
     while let Some(character) = rest.next_if(|c| !is_line_end(*c) && !ends(*c)) {
@@ -94,7 +94,7 @@ fn skip_blank(rest: &mut Peekable<Chars<'_>>) {
     }
 }
 
-/// After a backslash and the end of a line: the next line goes on behind its leading blanks.
+/// Called after a backslash and the end of a line: skips the leading blanks of the next line.
 fn continue_line(end: char, rest: &mut Peekable<Chars<'_>>) {
     if end == '\r' {
         rest.next_if_eq(&'\n');
@@ -102,7 +102,7 @@ fn continue_line(end: char, rest: &mut Peekable<Chars<'_>>) {
     skip_while(rest, is_space);
 }
 
-/// Four hexadecimal digits. Half of a surrogate pair takes its other half along.
+/// Reads four hexadecimal digits, and the second half of a surrogate pair if they are the first half.
 fn unicode(rest: &mut Peekable<Chars<'_>>) -> Result<char, BadProperties> {
     let first = hex(rest)?;
     if !(0xD800..0xDC00).contains(&first) {

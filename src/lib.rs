@@ -20,6 +20,9 @@
 //! - [`config`]: the settings of a node from flags, environment and file; [`cli`]: the command line.
 
 pub mod admin;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod checks;
 pub mod cli;
 pub mod config;
 pub mod counter;

@@ -150,7 +150,7 @@ fn now(table: &RouteInfo, name: &str) -> Option<String> {
             processes.join(", ")
         ));
     }
-    for (key, live) in table.lives().filter(|(key, _)| *key.address == *name) {
+    for (key, live) in table.live_brokers().filter(|(key, _)| *key.address == *name) {
         found.push(format!("{name} is id {} of broker {} in cluster {}", live.id, live.broker, key.cluster));
     }
     (!found.is_empty()).then(|| found.join("; "))
@@ -231,8 +231,8 @@ fn describe(event: &Event) -> Option<(&'static str, String)> {
 
 fn reason(cause: RemovedBy) -> String {
     match cause {
-        RemovedBy::Removal(Cause::Expired { silence_ms }) => {
-            format!("idle for {}", seconds(silence_ms))
+        RemovedBy::Removal(Cause::Expired { idle_ms }) => {
+            format!("idle for {}", seconds(idle_ms))
         }
         RemovedBy::Removal(Cause::Disconnected) => "it closed its last connection".to_owned(),
         RemovedBy::Removal(Cause::Asked) => "it unregistered".to_owned(),

@@ -4,7 +4,7 @@ use super::disk_space::SharedLevel;
 use std::io;
 use std::sync::Arc;
 use storage::disk::SpaceLevel;
-use storage::log::Cut;
+use storage::log_place::TruncatedTail;
 use storage::marker::MarkerFile;
 
 /// Answers from the marker file and from the last sample of the free space.
@@ -28,12 +28,12 @@ impl raft::Directory for RaftDirectory {
         self.marker.save_cluster_id(cluster_id)
     }
 
-    fn cut(&self) -> Option<Cut> {
-        self.marker.cut()
+    fn truncated_tail(&self) -> Option<TruncatedTail> {
+        self.marker.truncated_tail()
     }
 
-    fn forget_cut(&self) -> io::Result<()> {
-        self.marker.forget_cut()
+    fn forget_truncated_tail(&self) -> io::Result<()> {
+        self.marker.forget_truncated_tail()
     }
 
     fn space(&self) -> SpaceLevel {

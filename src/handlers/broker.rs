@@ -5,7 +5,7 @@ use super::{Plan, ReadContext, ReplyShape};
 use crate::protocol::{GetMemberGroup, QueryDataVersion, Reply, UnregisterBroker, body, remarks};
 use storage::RouteInfo;
 use storage::command::{Cause, Change, Name, Removal, RemoveBrokers, SetWritePermission};
-use storage::route_info::{BrokerKey, Group};
+use storage::route_info::{BrokerData, BrokerKey};
 
 /// Id of a master.
 const MASTER_ID: i64 = 0;
@@ -14,7 +14,7 @@ const MASTER_ID: i64 = 0;
 pub fn registered(table: &RouteInfo, broker: &BrokerKey) -> Reply {
     let mut reply = registration_lost(table);
     let Some(live) = table.live(broker).filter(|live| live.id != MASTER_ID) else { return reply };
-    let master = table.group(&live.broker).and_then(Group::master);
+    let master = table.group(&live.broker).and_then(BrokerData::master);
     let Some(address) = master.map(Name::clone) else { return reply };
     let key = BrokerKey { cluster: Name::clone(&broker.cluster), address };
     if let Some(master) = table.live(&key) {

@@ -17,7 +17,7 @@ pub use codes::{CODES, is_from_broker};
 pub use plan::Plan;
 pub use read_context::ReadContext;
 pub use replies::ReplyShape;
-pub use settings::NodeSettings;
+pub use settings::{JAVA_PATHS, NodeSettings};
 
 use crate::protocol::{Reply, Request, remarks};
 use crate::wire::codes::result;

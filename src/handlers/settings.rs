@@ -7,10 +7,13 @@ use crate::wire::codes::result::NO_PERMISSION;
 use std::collections::BTreeMap;
 use storage::RouteInfo;
 use storage::command::{Change, Name, UpdateSettings};
-use storage::settings::{SettingKind, Settings};
 
-/// Keys that no request may change, whatever `configBlackList` adds.
-const BLACK_LIST: [&str; 4] = ["configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"];
+/// Paths of Java's nameserver. They have no effect here; code 319 shows them, and no request may change them.
+pub const JAVA_PATHS: [&str; 3] = ["configStorePath", "kvConfigPath", "rocketmqHome"];
+/// The key of the list of further keys that no request may change.
+const BLACK_LIST_KEY: &str = "configBlackList";
+/// What Java's own list names.
+const BLACK_LIST_DEFAULT: [&str; 3] = [BLACK_LIST_KEY, "configStorePath", "kvConfigPath"];
 
 /// Settings of this node that code 319 shows and code 318 does not change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,21 +24,30 @@ pub struct NodeSettings {
     pub black_list: Vec<Name>,
 }
 
+impl Default for NodeSettings {
+    /// What a node of Java's defaults shows.
+    fn default() -> Self {
+        let shown =
+            [("bindAddress", "0.0.0.0"), ("listenPort", "9876"), ("serverChannelMaxIdleTimeSeconds", "120")];
+        Self::new(shown.map(|(key, text)| (key, text.to_owned())), "")
+    }
+}
+
 impl NodeSettings {
-    /// The settings of a node on this address; `black_list` is the text of `configBlackList`: keys separated by `;`.
+    /// Settings of a node that shows these, by key; `black_list` is the text of `configBlackList`: keys with `;` between.
     #[must_use]
-    pub fn new(bind_address: &str, listen_port: u16, idle_s: u64, black_list: &str) -> Self {
+    pub fn new(shown: impl IntoIterator<Item = (&'static str, String)>, black_list: &str) -> Self {
         let added: Vec<Name> =
             black_list.split(';').map(str::trim).filter(|key| !key.is_empty()).map(Name::from).collect();
-        let mut shown_list: Vec<&str> = vec!["configBlackList", "configStorePath", "kvConfigPath"];
-        shown_list.extend(added.iter().map(|key| &**key).filter(|key| !BLACK_LIST.contains(key)));
+        let mut listed = BLACK_LIST_DEFAULT.to_vec();
+        listed.extend(added.iter().map(|key| &**key).filter(|key| !is_always_black_listed(key)));
         let mut node = Self { shown: BTreeMap::new(), black_list: Vec::new() };
-        node.show("bindAddress", bind_address);
-        node.show("configBlackList", &shown_list.join(";"));
-        node.show("listenPort", &listen_port.to_string());
-        node.show("serverChannelMaxIdleTimeSeconds", &idle_s.to_string());
-        for without_effect in ["configStorePath", "kvConfigPath", "rocketmqHome"] {
-            node.show(without_effect, "");
+        node.show(BLACK_LIST_KEY, &listed.join(";"));
+        for path in JAVA_PATHS {
+            node.show(path, "");
+        }
+        for (key, text) in shown {
+            node.show(key, &text);
         }
         node.black_list = added;
         node
@@ -47,19 +59,23 @@ impl NodeSettings {
     }
 
     fn is_black_listed(&self, key: &str) -> bool {
-        BLACK_LIST.contains(&key) || self.black_list.iter().any(|listed| **listed == *key)
+        is_always_black_listed(key) || self.black_list.iter().any(|listed| **listed == *key)
     }
 }
 
-/// UPDATE_NAMESRV_CONFIG: the whole request is one entry, or nothing of it is proposed. Settings of the node are left out
-/// with a warning; apply ignores unknown keys and bad values.
+fn is_always_black_listed(key: &str) -> bool {
+    key == BLACK_LIST_KEY || JAVA_PATHS.contains(&key)
+}
+
+/// UPDATE_NAMESRV_CONFIG: one entry for the whole request, or nothing of it. Settings of the node are left out with
+/// a warning; unknown keys and bad values are ignored where the command is applied.
 #[must_use]
 pub fn update(properties: Vec<(Name, Name)>, node: &NodeSettings) -> Plan<'static> {
     if properties.iter().any(|(key, _)| node.is_black_listed(key)) {
         return Plan::Reply(Reply::refused(NO_PERMISSION, remarks::BLACK_LISTED));
     }
     let (of_node, properties): (Vec<_>, Vec<_>) =
-        properties.into_iter().partition(|(key, _)| Settings::kind(key) == SettingKind::Node);
+        properties.into_iter().partition(|(key, _)| node.shown.contains_key(key));
     static IGNORED: WarnLimit = WarnLimit::new();
     if !of_node.is_empty()
         && let Some(held_back) = IGNORED.allow()

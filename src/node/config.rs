@@ -44,7 +44,6 @@ impl NodeConfig {
     /// A one-node cluster with the defaults.
     #[must_use]
     pub fn new(node_id: NodeId, data: PathBuf) -> Self {
-        let server = ServerOptions::default();
         Self {
             node_id,
             data,
@@ -55,9 +54,9 @@ impl NodeConfig {
             batch_commands_max: raft::Options::BATCH_COMMANDS_MAX,
             recent_log_bytes: LogOptions::default().cache_bytes,
             bootstrap: Vec::new(),
-            settings: NodeSettings::new("0.0.0.0", 9876, server.limits.idle.as_secs(), ""),
+            settings: NodeSettings::default(),
             service: ServiceOptions::new(node_id),
-            server,
+            server: ServerOptions::default(),
             liveness: LivenessOptions::new(node_id),
         }
     }

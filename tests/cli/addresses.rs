@@ -1,21 +1,21 @@
-//! Several addresses, some of which do not answer, and where they come from when no flag names them.
+//! Several addresses of nodes, some of which do not answer, and where the commands find them without a flag.
 
 use crate::process::{Node, cluster, failure_of, program, run, stdout_of, until};
 use std::path::Path;
 
 const ADVICE: &str = "is it running? --addr or NAMESRV_ADDR";
 
-/// Where nobody listens.
-fn silent() -> String {
+/// An address on which no process listens.
+fn closed_address() -> String {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
-/// Whoever looks in an emergency wants what the others say.
+/// In an emergency an operator wants the answers of the other nodes.
 #[test]
-fn a_silent_address_is_named_and_the_others_are_shown() {
+fn a_closed_address_is_named_and_the_others_are_shown() {
     let dir = tempfile::tempdir().unwrap();
     let node = Node::start(dir.path(), &[]);
-    let silent = silent();
+    let closed = closed_address();
     stdout_of(&["kv", "put", "NS", "key", "value", "-n", &node.at()]);
     let commands: [&[&str]; 6] = [
         &["topics", "--json"],
@@ -28,41 +28,41 @@ fn a_silent_address_is_named_and_the_others_are_shown() {
     for command in commands {
         let alone = run(&[command, &["-n", &node.at()]].concat());
         assert!(alone.status.success(), "{command:?}: {alone:?}");
-        for addresses in [[silent.clone(), node.at()], [node.at(), silent.clone()]] {
+        for addresses in [[closed.clone(), node.at()], [node.at(), closed.clone()]] {
             let output = run(&[command, &["-n", &addresses.join(";")]].concat());
             let stdout = String::from_utf8(output.stdout).unwrap();
             let stderr = String::from_utf8(output.stderr).unwrap();
             assert_eq!(output.status.code(), Some(1), "{command:?}: {stderr}");
-            assert!(stderr.contains(&silent) && stderr.contains(ADVICE), "{command:?}: {stderr}");
+            assert!(stderr.contains(&closed) && stderr.contains(ADVICE), "{command:?}: {stderr}");
             assert_eq!(stderr.matches(ADVICE).count(), 1, "{command:?}: {stderr}");
             if command[0] == "status" {
-                assert!(stdout.contains("leader") && stdout.contains(&silent), "{command:?}: {stdout}");
+                assert!(stdout.contains("leader") && stdout.contains(&closed), "{command:?}: {stdout}");
             } else {
                 assert_eq!(stdout.as_bytes(), alone.stdout, "{command:?}");
             }
         }
-        let (code, stderr) = failure_of(&[command, &["-n", &silent]].concat());
-        assert!(code == 1 && stderr.contains(&silent) && stderr.contains(ADVICE), "{command:?}: {stderr}");
+        let (code, stderr) = failure_of(&[command, &["-n", &closed]].concat());
+        assert!(code == 1 && stderr.contains(&closed) && stderr.contains(ADVICE), "{command:?}: {stderr}");
     }
     for command in [&["settings", "get", "noSuchKey"][..], &["kv", "get", "NS", "other"]] {
-        let (code, stderr) = failure_of(&[command, &["-n", &format!("{silent},{}", node.at())]].concat());
+        let (code, stderr) = failure_of(&[command, &["-n", &format!("{closed},{}", node.at())]].concat());
         let missing =
             stderr.contains("no setting is named noSuchKey") || stderr.contains("no entry NS/other");
-        assert!(code == 1 && missing && stderr.contains(&silent), "{command:?}: {stderr}");
+        assert!(code == 1 && missing && stderr.contains(&closed), "{command:?}: {stderr}");
     }
 }
 
 #[test]
 fn the_environment_names_the_addresses_and_a_flag_beats_it() {
     let dir = tempfile::tempdir().unwrap();
-    let (node, silent) = (Node::start(dir.path(), &[]), silent());
+    let (node, closed) = (Node::start(dir.path(), &[]), closed_address());
     let put = ["kv", "put", "NS", "key", "value"];
     let named = program().env("NAMESRV_ADDR", node.at()).args(put).output().unwrap();
     assert!(named.status.success(), "{named:?}");
     assert_eq!(stdout_of(&["kv", "get", "NS", "key", "-n", &node.at()]), "value\n");
-    let elsewhere = program().env("NAMESRV_ADDR", &silent).args(put).output().unwrap();
-    assert!(String::from_utf8(elsewhere.stderr).unwrap().contains(&silent));
-    let by_flag = program().env("NAMESRV_ADDR", &silent).args(put).args(["-n", &node.at()]).output().unwrap();
+    let not_running = program().env("NAMESRV_ADDR", &closed).args(put).output().unwrap();
+    assert!(String::from_utf8(not_running.stderr).unwrap().contains(&closed));
+    let by_flag = program().env("NAMESRV_ADDR", &closed).args(put).args(["-n", &node.at()]).output().unwrap();
     assert!(by_flag.status.success(), "{by_flag:?}");
 }
 
@@ -74,14 +74,14 @@ fn without_a_leader_the_runbook_is_named() {
     let mut nodes = cluster(dir.path());
     let left = nodes.pop().unwrap();
     drop(nodes);
-    let mut told = String::new();
-    until("it knows that nobody leads", || {
+    let mut text = String::new();
+    until("it knows that there is no leader", || {
         let output = run(&["status", "-n", &left.at()]);
-        told = String::from_utf8(output.stderr).unwrap();
-        told.contains("no node knows a leader")
+        text = String::from_utf8(output.stderr).unwrap();
+        text.contains("no node knows a leader")
     });
-    assert!(told.contains(RUNBOOK), "{told}");
+    assert!(text.contains(RUNBOOK), "{text}");
     let put = ["kv", "put", "NS", "key", "value", "--timeout-ms", "20000", "-n", &left.at()];
-    let (_, told) = failure_of(&put);
-    assert!(told.contains("no leader is known") && told.contains(RUNBOOK), "{told}");
+    let (_, text) = failure_of(&put);
+    assert!(text.contains("no leader is known") && text.contains(RUNBOOK), "{text}");
 }

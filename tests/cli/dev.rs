@@ -1,53 +1,57 @@
 //! `dev`: the one command that the README begins with.
 
-use crate::process::{PATIENCE, failure_of, follow, program, program_by, stdout_of, tell_to_end, until};
+use crate::process::{
+    PATIENCE, failure_of, follow, program, program_by, run, send_sigterm, stdout_of, until,
+};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-/// A cluster by `dev`; told to end when dropped.
+/// A cluster started by `dev`; ended when dropped.
 struct Dev {
     child: Child,
     port: u16,
     /// What it printed, to its last sentence.
-    said: Vec<String>,
+    printed: Vec<String>,
 }
 
 impl Dev {
     /// Gives nothing when it could not start, as when one of its ports is taken.
     fn try_start(data: &Path, attempt: u32) -> Option<Self> {
         let port = port(attempt);
-        let mut dev = Self { child: spawn(data, port), port, said: Vec::new() };
+        let mut dev = Self { child: spawn(data, port), port, printed: Vec::new() };
         let lines = follow(dev.child.stdout.take().unwrap());
-        while !dev.said.last().is_some_and(|line| line.ends_with("Ctrl-C ends all.")) {
-            dev.said.push(lines.recv_timeout(PATIENCE).ok()?);
+        while !dev.printed.last().is_some_and(|line| line.ends_with("Ctrl-C ends all.")) {
+            dev.printed.push(lines.recv_timeout(PATIENCE).ok()?);
         }
         Some(dev)
     }
 
-    /// The rows of its table: node, pid, address.
-    fn nodes(&self) -> Vec<[String; 3]> {
+    /// The rows of its table: node, pid, address, HTTP address.
+    fn nodes(&self) -> Vec<[String; 4]> {
         let words = |line: &String| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        let rows = self.said.iter().map(words).filter_map(|row| row.try_into().ok());
-        rows.skip_while(|row| *row != ["NODE", "PID", "ADDRESS"]).skip(1).collect()
+        let rows =
+            self.printed.iter().map(words).skip_while(|row| *row != ["NODE", "PID", "ADDRESS", "HTTP"]);
+        let rows = rows.skip(1).map_while(|row| row.try_into().ok());
+        rows.collect()
     }
 
     /// The command that it says to try, by its name.
     fn command(&self, name: &str) -> &str {
         let line =
-            self.said.iter().find(|line| line.starts_with("  ") && line.contains(&format!(" {name} ")));
-        line.unwrap_or_else(|| panic!("no {name} in {:#?}", self.said))
+            self.printed.iter().find(|line| line.starts_with("  ") && line.contains(&format!(" {name} ")));
+        line.unwrap_or_else(|| panic!("no {name} in {:#?}", self.printed))
     }
 
     fn terminate(&mut self) -> Option<i32> {
-        tell_to_end(&self.child);
+        send_sigterm(&self.child);
         self.child.wait().unwrap().code()
     }
 }
 
 impl Drop for Dev {
     fn drop(&mut self) {
-        // Gone already when the test ended it.
+        // Fails when the test has ended it.
         if matches!(self.child.try_wait(), Ok(None)) {
             self.terminate();
         }
@@ -76,36 +80,39 @@ fn processes_with(data: &Path) -> usize {
 }
 
 #[test]
-fn three_nodes_serve_what_it_says_to_try_works_and_nothing_is_left_of_it() {
+fn three_nodes_serve_the_printed_commands_work_and_no_process_is_left() {
     let dir = tempfile::tempdir().unwrap();
     let dev = (0..5).find_map(|attempt| Dev::try_start(&dir.path().join(attempt.to_string()), attempt));
     let mut dev = dev.expect("no free ports");
     let nodes = dev.nodes();
-    assert_eq!(nodes.len(), 3, "{:#?}", dev.said);
-    for ((id, port), [node, pid, address]) in (1..).zip(dev.port..).zip(&nodes) {
+    assert_eq!(nodes.len(), 3, "{:#?}", dev.printed);
+    for ((id, port), [node, pid, address, http]) in (1..).zip(dev.port..).zip(&nodes) {
         assert_eq!((node, address), (&id.to_string(), &format!("127.0.0.1:{port}")));
+        assert_eq!(http, &format!("127.0.0.1:{}", port + 200));
         let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
         assert!(line.contains("serve") && line.contains(address), "{line}");
     }
 
     // In a shell that has this program nowhere on its path.
-    let run = |command: &str| program_by("sh").args(["-c", command]).output().unwrap();
+    let shell = |command: &str| program_by("sh").args(["-c", command]).output().unwrap();
     let mut status = None;
     until("all are ready and led", || {
-        let output = run(dev.command("status"));
+        let output = shell(dev.command("status"));
         let text = String::from_utf8(output.stdout).unwrap();
         let all = output.status.success() && text.matches("  yes").count() == 3;
         status = Some(text);
         all
     });
     assert!(status.unwrap().contains("leader"));
-    let play = run(&format!("{} --seconds 1", dev.command("play")));
+    let play = shell(&format!("{} --seconds 1", dev.command("play")));
     assert!(play.status.success(), "{play:?}");
     // Its brokers have left: the command runs, and says that the topic is gone.
-    let route = String::from_utf8(run(dev.command("route")).stdout).unwrap();
+    let route = String::from_utf8(shell(dev.command("route")).stdout).unwrap();
     assert_eq!(route.matches("code 17").count(), 3, "{route}");
 
-    let [[_, _, first], _, [_, _, last]] = &nodes[..] else { panic!("{nodes:?}") };
+    let [[_, _, first, _], _, [_, pid, last, _]] = &nodes[..] else { panic!("{nodes:?}") };
+    let status = stdout_of(&["status", "-n", first]);
+    assert_eq!(status.matches("  yes").count(), 3, "one address shows all members: {status}");
     stdout_of(&["kv", "put", "NS", "key", "value", "-n", first]);
     until("the entry is at another node", || {
         let output = program().args(["kv", "get", "NS", "key", "-n", last]).output().unwrap();
@@ -113,16 +120,25 @@ fn three_nodes_serve_what_it_says_to_try_works_and_nothing_is_left_of_it() {
     });
 
     assert_eq!(processes_with(dir.path()), 4);
+    let pid = rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    until("the killed member is shown as such, and is no failure", || {
+        let output = run(&["status", "--json", "-n", first]);
+        let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let ids: Vec<_> = (0..3).map(|at| status[at]["nodeId"].as_u64()).collect();
+        assert_eq!(ids, [1, 2, 3].map(Some), "{status}");
+        output.status.success() && status[1]["ready"] == true && status[2]["error"].is_string()
+    });
     assert_eq!(dev.terminate(), Some(0));
     assert_eq!(processes_with(dir.path()), 0);
 }
 
 #[test]
-fn nothing_is_left_of_it_when_it_is_ended_while_its_nodes_start() {
+fn no_process_is_left_when_it_is_ended_while_its_nodes_start() {
     let dir = tempfile::tempdir().unwrap();
     let mut child = spawn(dir.path(), port(7));
     until("a node begins", || dir.path().join("node-1").exists());
-    tell_to_end(&child);
+    send_sigterm(&child);
     let status = child.wait().unwrap();
     assert_eq!(status.code(), Some(0), "{status}");
     assert_eq!(processes_with(dir.path()), 0);

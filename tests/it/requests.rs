@@ -12,7 +12,7 @@ async fn a_broker_registers_is_found_and_leaves() {
     let broker = Broker::new("b", 3);
     assert_eq!(client.route("b_t0").await, Err(17));
     let answer = client.done(&broker.register()).await;
-    assert_eq!(answer.ext.map(|ext| ext.len()), Some(0), "a master is told nothing");
+    assert_eq!(answer.ext.map(|ext| ext.len()), Some(0), "a master gets no fields");
     let route = client.route("b_t0").await.unwrap();
     assert_eq!(route["brokerDatas"][0]["brokerAddrs"]["0"], json!("b.test:10911"));
     assert_eq!(route["queueDatas"][0]["readQueueNums"], json!(4));
@@ -153,8 +153,8 @@ async fn kv_entries_are_put_read_listed_and_deleted() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_are_shown_changed_and_guarded() {
     let node = Node::alone_with(|config| {
-        config.settings =
-            raft_namesrv::handlers::NodeSettings::new("0.0.0.0", 9876, 120, "orderMessageEnable");
+        let shown = [("listenPort", "9876".to_owned())];
+        config.settings = raft_namesrv::handlers::NodeSettings::new(shown, "orderMessageEnable");
     })
     .await;
     let mut client = Client::connect(node.address()).await;

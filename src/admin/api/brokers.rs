@@ -29,7 +29,7 @@ pub struct BrokerView {
 /// All registered brokers, by cluster and address. `idle_ms` returns the idle time of a broker, milliseconds.
 #[must_use]
 pub fn brokers(table: &RouteInfo, idle_ms: impl Fn(&BrokerKey) -> Option<u64>) -> Vec<BrokerView> {
-    let view = |(key, live): (&BrokerKey, &storage::route_info::Live)| BrokerView {
+    let view = |(key, live): (&BrokerKey, &storage::route_info::BrokerLiveInfo)| BrokerView {
         cluster: key.cluster.to_string(),
         broker: live.broker.to_string(),
         id: live.id,
@@ -39,5 +39,5 @@ pub fn brokers(table: &RouteInfo, idle_ms: impl Fn(&BrokerKey) -> Option<u64>) -
         timeout_ms: live.timeout_ms,
         topics: table.topics_of(&live.broker).map_or(0, |topics| topics.len()),
     };
-    table.lives().map(view).collect()
+    table.live_brokers().map(view).collect()
 }

@@ -143,7 +143,7 @@ impl CountsView {
     pub fn new(table: &RouteInfo) -> Self {
         Self {
             topics: table.topics().len(),
-            brokers: table.lives().len(),
+            brokers: table.live_brokers().len(),
             broker_names: table.groups().len(),
             clusters: table.clusters().len(),
         }

@@ -5,7 +5,7 @@ use crate::protocol::JsonStyle;
 use bytes::Bytes;
 use storage::RouteInfo;
 use storage::command::Name;
-use storage::route_info::Group;
+use storage::route_info::BrokerData;
 
 /// GET_BROKER_CLUSTER_INFO.
 #[must_use]
@@ -47,7 +47,7 @@ pub fn member_group(table: &RouteInfo, cluster: Option<&str>, broker: Option<&st
 }
 
 /// A broker name in routes and in the cluster info; `brokers` are the ids and addresses to write.
-pub(super) fn broker_data(w: &mut Writer, broker: &str, group: &Group, brokers: &[(i64, Name)]) {
+pub(super) fn broker_data(w: &mut Writer, broker: &str, group: &BrokerData, brokers: &[(i64, Name)]) {
     w.object(|w| {
         addresses(w, brokers);
         w.key("brokerName").text(broker);

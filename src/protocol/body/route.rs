@@ -8,7 +8,7 @@ use bytes::Bytes;
 use std::borrow::Cow;
 use storage::RouteInfo;
 use storage::command::{Name, PERM_WRITE, QueueConfig, StaticTopicInfo};
-use storage::route_info::{BrokerKey, Group};
+use storage::route_info::{BrokerData, BrokerKey};
 
 /// Topics by which brokers find the members of their own name: their routes show registered ids, no acting master.
 const SYNC_MEMBERS_PREFIX: &str = "rmq_sys_SYNC_BROKER_MEMBER_";
@@ -20,7 +20,7 @@ struct RouteEntry<'a> {
     broker: &'a Name,
     queues: QueueConfig,
     /// `None` when the name has queues but is not registered.
-    group: Option<&'a Group>,
+    group: Option<&'a BrokerData>,
     /// Ids and addresses as the route shows them.
     brokers: Cow<'a, [(i64, Name)]>,
 }
@@ -64,7 +64,7 @@ fn entry<'a>(
 }
 
 /// A broker name without a master shows its lowest id as the master, so that clients go on consuming.
-fn with_acting_master(group: &Group) -> Cow<'_, [(i64, Name)]> {
+fn with_acting_master(group: &BrokerData) -> Cow<'_, [(i64, Name)]> {
     if group.brokers.iter().any(|(id, _)| *id == MASTER_ID) {
         return Cow::Borrowed(&*group.brokers);
     }
@@ -111,7 +111,7 @@ fn write(w: &mut Writer, table: &RouteInfo, topic: &str, entries: &[RouteEntry<'
     }
 }
 
-fn filter_servers(w: &mut Writer, table: &RouteInfo, group: &Group) {
+fn filter_servers(w: &mut Writer, table: &RouteInfo, group: &BrokerData) {
     for (_, address) in group.brokers.iter() {
         let key = BrokerKey { cluster: group.cluster.clone(), address: address.clone() };
         if let Some(servers) = table.filter_servers(&key) {

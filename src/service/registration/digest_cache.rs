@@ -48,7 +48,7 @@ impl DigestCache {
         topics: Option<KnownTopics>,
     ) {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if entries.len() > table.lives().len() + DEPARTED_MAX {
+        if entries.len() > table.live_brokers().len() + DEPARTED_MAX {
             entries.retain(|broker, _| table.live(broker).is_some());
         }
         let Entry { digests, topics: last } = entries.entry(broker.clone()).or_default();

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_and_the_log_must_reach_what_was_ever_there() {
+    fn a_snapshot_and_the_log_must_reach_every_entry_that_the_node_ever_had() {
         let log = |purged, last| LogState { purged, last, ..LogState::default() };
         assert!(is_complete(None, &log(None, None), None));
         assert!(is_complete(at(40), &log(at(20), at(45)), at(40)));

@@ -45,35 +45,35 @@ pub fn write<'a>(entries: impl IntoIterator<Item = (&'a str, &'a str)>) -> Bytes
 
 /// A key and its value, up to the end of the logical line.
 fn entry(rest: &mut Peekable<Chars<'_>>) -> Result<(String, String), BadProperties> {
-    let key = word(rest, |c| is_space(c) || matches!(c, '=' | ':'))?;
+    let key = token(rest, |c| is_space(c) || matches!(c, '=' | ':'))?;
     skip_blank(rest);
     if rest.next_if(|c| matches!(c, '=' | ':')).is_some() {
         skip_blank(rest);
     }
-    let value = word(rest, |_| false)?;
+    let value = token(rest, |_| false)?;
     Ok((key, value))
 }
 
-/// Characters up to the end of the logical line or to a character that `ends` the word, with escapes resolved.
-fn word(rest: &mut Peekable<Chars<'_>>, ends: impl Fn(char) -> bool) -> Result<String, BadProperties> {
-    let mut word = String::new();
+/// Characters up to the end of the logical line or to a character that `ends` the token, with escapes resolved.
+fn token(rest: &mut Peekable<Chars<'_>>, ends: impl Fn(char) -> bool) -> Result<String, BadProperties> {
+    let mut token = String::new();
     while let Some(character) = rest.next_if(|c| !is_line_end(*c) && !ends(*c)) {
         if character != '\\' {
-            word.push(character);
+            token.push(character);
             continue;
         }
         match rest.next() {
             None => break,
             Some(end) if is_line_end(end) => continue_line(end, rest),
-            Some('u') => word.push(unicode(rest)?),
-            Some('t') => word.push('\t'),
-            Some('n') => word.push('\n'),
-            Some('r') => word.push('\r'),
-            Some('f') => word.push('\u{c}'),
-            Some(other) => word.push(other),
+            Some('u') => token.push(unicode(rest)?),
+            Some('t') => token.push('\t'),
+            Some('n') => token.push('\n'),
+            Some('r') => token.push('\r'),
+            Some('f') => token.push('\u{c}'),
+            Some(other) => token.push(other),
         }
     }
-    Ok(word)
+    Ok(token)
 }
 
 /// Blanks, and the ends of lines that are continued.

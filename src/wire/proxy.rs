@@ -47,12 +47,12 @@ fn parse_v1(bytes: &[u8]) -> Result<Parsed, &'static str> {
         return if head.len() < V1_MAX_BYTES { Ok(Parsed::Incomplete) } else { Err("line without an end") };
     };
     let line = head.get(V1_PREFIX.len()..end).and_then(|line| std::str::from_utf8(line).ok());
-    let mut words = line.ok_or("line that is no text")?.split(' ');
-    let source = match words.next() {
+    let mut fields = line.ok_or("line that is no text")?.split(' ');
+    let source = match fields.next() {
         Some("UNKNOWN") => None,
         Some("TCP4" | "TCP6") => {
-            let mut word = || words.next().ok_or("line with too few words");
-            let (address, _destination, port) = (word()?, word()?, word()?);
+            let mut field = || fields.next().ok_or("line with too few words");
+            let (address, _destination, port) = (field()?, field()?, field()?);
             let address: IpAddr = address.parse().map_err(|_| "source that is no address")?;
             let port: u16 = port.parse().map_err(|_| "source port that is no port")?;
             Some(SocketAddr::new(address, port))

@@ -169,16 +169,16 @@ impl SkippedTopics {
         let mut wanted: Vec<u32> = names.map(name_digest).collect();
         wanted.sort_unstable();
         for name in &wanted {
-            let (word, bit) = place(*name);
-            if let Some(bits) = bits.get_mut(word) {
+            let (index, bit) = place(*name);
+            if let Some(bits) = bits.get_mut(index) {
                 *bits |= bit;
             }
         }
         let mut skipped =
             self.ranges.iter().flat_map(|range| blocks.names.get(range.clone()).unwrap_or_default());
         skipped.any(|name| {
-            let (word, bit) = place(*name);
-            bits.get(word).is_some_and(|bits| bits & bit != 0) && wanted.binary_search(name).is_ok()
+            let (index, bit) = place(*name);
+            bits.get(index).is_some_and(|bits| bits & bit != 0) && wanted.binary_search(name).is_ok()
         })
     }
 }

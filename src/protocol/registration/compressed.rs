@@ -1,7 +1,7 @@
 //! Bodies in a zlib stream: a sequence of parts, each after its length or count (4 bytes).
 //!
 //! ```text
-//! data version (JSON) │ n │ n × topic (words) │ filter servers (JSON) │ since 5.0.0: n │ n × static-topic info (JSON)
+//! data version (JSON) │ n │ n × topic (text) │ filter servers (JSON) │ since 5.0.0: n │ n × static-topic info (JSON)
 //! topic: name readQueues writeQueues perm filterType attributes
 //! ```
 //! The parser reads each part as it is inflated. So memory grows neither with the whole body nor with a claimed length.
@@ -77,12 +77,13 @@ impl Parts<'_> {
 
 fn topic(part: &[u8]) -> Result<TopicConfig, &'static str> {
     let text = String::from_utf8_lossy(part);
-    let mut words = text.split(' ');
-    let name = shared(words.next().unwrap_or_default());
-    let mut number =
-        || words.next().and_then(|word| word.parse::<i32>().ok()).ok_or("a topic with a number that is none");
+    let mut fields = text.split(' ');
+    let name = shared(fields.next().unwrap_or_default());
+    let mut number = || {
+        fields.next().and_then(|field| field.parse::<i32>().ok()).ok_or("a topic with a number that is none")
+    };
     let (read, write, perm) = (number()?, number()?, number()?);
     // The filter type must be there. The table keeps neither it nor the attributes.
-    words.next().ok_or("a topic with too few words")?;
+    fields.next().ok_or("a topic with too few words")?;
     Ok(TopicConfig { topic: name, queues: QueueConfig { read, write, perm, sys_flag: 0 } })
 }

@@ -78,7 +78,7 @@ impl<'a> Reader<'a> {
     pub fn name(&mut self) -> Result<Cow<'a, str>, &'static str> {
         let key = match self.peek().ok_or("an object has no end")? {
             quote @ (b'"' | b'\'') => self.quoted(quote)?,
-            _ => Cow::Borrowed(self.word()),
+            _ => Cow::Borrowed(self.token()),
         };
         if self.peek() != Some(b':') {
             return Err("a key without a value");
@@ -263,9 +263,9 @@ impl<'a> Reader<'a> {
         self.text.get(start..self.at).unwrap_or_default()
     }
 
-    /// Everything up to the next byte that ends a word.
+    /// Everything up to the next byte that ends a token.
     #[inline]
-    fn word(&mut self) -> &'a str {
+    fn token(&mut self) -> &'a str {
         let (start, rest) = (self.at, self.rest());
         let ends = |byte: &u8| {
             matches!(
@@ -278,10 +278,10 @@ impl<'a> Reader<'a> {
     }
 
     fn scalar(&mut self) -> Result<Event<'a>, &'static str> {
-        match self.word() {
+        match self.token() {
             "null" => Ok(Event::Null),
-            word @ ("true" | "false") => Ok(Event::Scalar(word)),
-            word if is_number(word) => Ok(Event::Scalar(word)),
+            token @ ("true" | "false") => Ok(Event::Scalar(token)),
+            token if is_number(token) => Ok(Event::Scalar(token)),
             _ => Err("neither a text nor a number"),
         }
     }
@@ -382,7 +382,7 @@ fn whole_part(number: &str) -> Result<i64, ()> {
 }
 
 /// Digits, with a sign, a point or an exponent.
-fn is_number(word: &str) -> bool {
-    word.bytes().any(|byte| byte.is_ascii_digit())
-        && word.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E'))
+fn is_number(token: &str) -> bool {
+    token.bytes().any(|byte| byte.is_ascii_digit())
+        && token.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E'))
 }

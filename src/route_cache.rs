@@ -88,7 +88,8 @@ impl RouteCache {
         }
     }
 
-    /// The body of a topic's route as of `table`, encoded now unless the cache has it. `None` when `encode` returns none.
+    /// The body of a topic's route as of `table`, encoded now unless the cache has it. `None` when `encode` returns
+    /// none.
     pub fn body(
         &self,
         table: &RouteInfo,

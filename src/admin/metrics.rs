@@ -1,5 +1,5 @@
-//! Metrics, in the text format that Prometheus reads. Each scrape reads the counters of the parts. No label takes a value
-//! from outside (topic, address).
+//! Metrics, in the text format that Prometheus reads. Each scrape reads the counters of the parts. No label takes a
+//! value from outside (topic, address).
 
 use super::api::{CountsView, Readiness};
 use crate::counter::Counter;

@@ -37,7 +37,8 @@ pub(super) fn router(running: RunningNode) -> Router {
         .with_state(running)
 }
 
-/// The process runs. The check does not depend on a leader: restarting the survivors of a lost majority would heal nothing.
+/// The process runs. The check does not depend on a leader: restarting the survivors of a lost majority would heal
+/// nothing.
 async fn livez() -> &'static str {
     "alive\n"
 }

@@ -129,8 +129,8 @@ fn snapshots_refused(error: SnapshotError) -> RunError {
     }
 }
 
-/// The snapshots must reach the entries that were purged from the log, or entries are lost. If an operator moved a damaged
-/// newest snapshot away, an older one and the log behind it lead to the same tables.
+/// The snapshots must reach the entries that were purged from the log, or entries are lost. If an operator moved a
+/// damaged newest snapshot away, an older one and the log behind it lead to the same tables.
 fn check_snapshot(opened: &Opened, snapshots: &SledSnapshots) -> Result<(), RunError> {
     let newest = snapshots.latest().map(|meta| meta.last);
     let (log, marked) = (opened.log.state(), opened.directory.marker().get().snapshot);

@@ -3,8 +3,8 @@
 use crate::wire::RemotingCommand;
 use crate::wire::codes::request::NOTIFY_MIN_BROKER_ID_CHANGE;
 
-/// The notice that the lowest id of a broker name has changed (code 905, oneway). It carries `ha_address` when a lower id
-/// registered, and `offline_address` when the broker with the lowest id is gone.
+/// The notice that the lowest id of a broker name has changed (code 905, oneway). It carries `ha_address` when a lower
+/// id registered, and `offline_address` when the broker with the lowest id is gone.
 #[must_use]
 pub fn min_broker_id_changed(
     opaque: i32,

@@ -11,8 +11,8 @@ use storage::command::Name;
 #[error("a broken unicode escape")]
 pub struct BadProperties;
 
-/// Parses a text into keys and values, sorted by key; of several with one key the last counts. Comments, continued lines,
-/// escapes and the separators `=`, `:` and white space are those of `java.util.Properties`; the text is UTF-8.
+/// Parses a text into keys and values, sorted by key; of several with one key the last counts. Comments, continued
+/// lines, escapes and the separators `=`, `:` and white space are those of `java.util.Properties`; the text is UTF-8.
 ///
 /// # Errors
 /// A unicode escape is broken. Every other text is valid.

@@ -20,7 +20,7 @@ pub enum Request<'a> {
     DeleteKv(DeleteKv<'a>),
     /// 219: a namespace.
     ListKv(Option<&'a str>),
-    /// 103. The body is read later, in stages: see [`super::registration`]. Owned, since it outlives the command's borrow.
+    /// 103, owned, since it outlives the command. Its body is parsed later: see [`super::registration`].
     RegisterBroker(RegistrationHeader),
     /// 104.
     UnregisterBroker(UnregisterBroker<'a>),

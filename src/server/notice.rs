@@ -29,8 +29,8 @@ pub struct NoticeCounters {
     pub failed: Counter,
 }
 
-/// The addresses with a send in progress, each with the newest notice that waits behind it. So an unreachable broker takes
-/// one permit, however often its broker name changes.
+/// The addresses with a send in progress, each with the newest notice that waits behind it. So an unreachable broker
+/// takes one permit, however often its broker name changes.
 #[derive(Debug, Default)]
 struct PendingSends(Mutex<HashMap<Name, Option<Bytes>>>);
 
@@ -70,8 +70,8 @@ enum Begin {
     },
 }
 
-/// Sends each notice to its targets, concurrently, until the sender is dropped. An unreachable broker delays no other, and
-/// this node does not try it again: the broker learns of the change with the reply to its next registration.
+/// Sends each notice to its targets, concurrently, until the sender is dropped. An unreachable broker delays no other,
+/// and this node does not try it again: the broker learns of the change with the reply to its next registration.
 pub async fn send_all(
     mut notices: mpsc::Receiver<MinBrokerIdNotice>,
     serialization: Serialization,

@@ -21,8 +21,8 @@ pub enum Ready {
 /// When this node answers look-ups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadinessOptions {
-    /// A restarted voter that finds no leader for this long answers from the state that its log proves committed, marked
-    /// stale. `None`: it waits for a leader.
+    /// A restarted voter that finds no leader for this long answers from the state that its log proves committed,
+    /// marked stale. `None`: it waits for a leader.
     pub recovery_wait: Option<Duration>,
     /// A node that has had no leader for longer stops answering. `None`: it goes on.
     pub staleness_max: Option<Duration>,

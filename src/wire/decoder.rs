@@ -151,8 +151,8 @@ impl Decoder {
     }
 }
 
-/// Serialization and header length of the frame at the front as soon as they are there. They are checked before the decoder
-/// waits for the rest of the frame.
+/// Serialization and header length of the frame at the front as soon as they are there. They are checked before the
+/// decoder waits for the rest of the frame.
 fn mark(buf: &BytesMut, length: usize) -> Result<Option<(Serialization, usize)>, WireError> {
     let mark = buf.get(LENGTH_BYTES..).and_then(<[u8]>::first_chunk::<MARK_BYTES>);
     let Some(&[serialization, high, middle, low]) = mark else { return Ok(None) };

@@ -28,8 +28,8 @@ impl ExtFields {
         Self { text: String::with_capacity(text_bytes), fields: Vec::with_capacity(fields) }
     }
 
-    /// Adds a field. Of several with one key the last counts, as in a Java map. A field beyond 4 GiB of text would be left
-    /// out; a frame is far smaller.
+    /// Adds a field. Of several with one key the last counts, as in a Java map. A field beyond 4 GiB of text would be
+    /// left out; a frame is far smaller.
     pub fn push(&mut self, key: &str, value: Option<&str>) {
         let key_end = self.text.len() + key.len();
         let end = key_end + value.map_or(0, str::len);

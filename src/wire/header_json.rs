@@ -5,8 +5,8 @@ use super::{ExtFields, Head, Language, RemotingCommand, Serialization, json};
 use bytes::{Bytes, BytesMut};
 use std::borrow::Cow;
 
-/// Decodes a header as leniently as Java does: fields in any order, unknown fields skipped, numbers in quotes, numbers and
-/// booleans as field values, null for anything.
+/// Decodes a header as leniently as Java does: fields in any order, unknown fields skipped, numbers in quotes, numbers
+/// and booleans as field values, null for anything.
 ///
 /// # Errors
 /// The header is no JSON object, or a number does not parse.

@@ -1,5 +1,5 @@
-//! Bytes ⇄ [`RemotingCommand`]: RocketMQ's framing, its two header serializations, and the PROXY header that may precede
-//! the first frame. Pure functions over `bytes`; knows no request, no socket and no Raft.
+//! Bytes ⇄ [`RemotingCommand`]: RocketMQ's framing, its two header serializations, and the PROXY header that may
+//! precede the first frame. Pure functions over `bytes`; knows no request, no socket and no Raft.
 //!
 //! ```text
 //! length (4) │ serialization (1) │ header length (3) │ header │ body

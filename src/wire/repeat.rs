@@ -31,8 +31,8 @@ impl Repeat {
         buf.get(..end).filter(|frame| frame.len() <= FRAME_BYTES_MAX)
     }
 
-    /// Remembers a frame and the command that it was decoded to. `None` when it is not certain which of its bytes are the
-    /// opaque.
+    /// Remembers a frame and the command that it was decoded to. `None` when it is not certain which of its bytes are
+    /// the opaque.
     #[must_use]
     pub fn of(frame: &[u8], command: &RemotingCommand) -> Option<Self> {
         let opaque = match command.serialization {

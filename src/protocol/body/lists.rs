@@ -17,7 +17,8 @@ pub fn topic_list<'a>(topics: impl IntoIterator<Item = &'a str>, broker_address:
     writer.finish()
 }
 
-/// Entries of a KV namespace without null values: the body of GET_KVLIST_BY_NAMESPACE, and of the response to a registration.
+/// Entries of a KV namespace without null values: the body of GET_KVLIST_BY_NAMESPACE, and of the response to a
+/// registration.
 pub fn kv_table<'a>(entries: impl IntoIterator<Item = (&'a Name, &'a Option<Name>)>) -> Bytes {
     let mut writer = Writer::new(JsonStyle::Old, 256);
     writer.object(|w| {

@@ -1,7 +1,8 @@
 //! Block digests of a topic table, so that the next table of the same broker is read only where it differs.
 //!
-//! A broker with thousands of topics sends all of them whenever one has changed. Reading a topic costs twenty times what
-//! hashing its bytes costs, so a node remembers a digest per block of some topics, and skips the blocks that it knows.
+//! A broker with thousands of topics sends all of them whenever one has changed. Reading a topic costs twenty times
+//! what hashing its bytes costs, so a node remembers a digest per block of some topics, and skips the blocks that it
+//! knows.
 
 use storage::command::Name;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
@@ -92,8 +93,8 @@ impl<'a> BlockWalk<'a> {
         Some(bytes)
     }
 
-    /// Called after a topic was read from the first `bytes` of `text`. If the topic begins a known block, the result is the
-    /// number of bytes to skip from `text` on, and the topic does not count as read.
+    /// Called after a topic was read from the first `bytes` of `text`. If the topic begins a known block, the result is
+    /// the number of bytes to skip from `text` on, and the topic does not count as read.
     pub(super) fn read(&mut self, name: &Name, text: &'a [u8], bytes: usize) -> Option<usize> {
         let name = name_digest(name);
         if let Some((block, bytes)) = self.find(name, text) {

@@ -1,5 +1,5 @@
-//! One connection: one task that reads bytes, answers look-ups at once, hands other requests to a worker, and writes the
-//! responses once per buffer.
+//! One connection: one task that reads bytes, answers look-ups at once, hands other requests to a worker, and writes
+//! the responses once per buffer.
 
 mod buffered_stream;
 mod end_reason;

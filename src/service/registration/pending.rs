@@ -31,21 +31,19 @@ pub(in crate::service) struct Arrival {
     pub(in crate::service) deadline: Instant,
 }
 
-impl Registrar {
-    /// Begins a registration.
-    pub(in crate::service) fn begin(self: &Arc<Self>, arrival: Arrival) -> Progress {
-        let Arrival { session, header, body, options, deadline } = arrival;
-        let pending = PendingRegistration {
-            registrar: Arc::clone(self),
-            unregister_count: session.unregister_count(),
-            session,
-            received: ReceivedRegistration::new(header, body),
-            options,
-            deadline,
-            conflicts: 0,
-        };
-        Progress::Ordered(Box::pin(pending.check_digest()))
-    }
+/// Begins a registration.
+pub(in crate::service) fn begin(registrar: &Arc<Registrar>, arrival: Arrival) -> Progress {
+    let Arrival { session, header, body, options, deadline } = arrival;
+    let pending = PendingRegistration {
+        registrar: Arc::clone(registrar),
+        unregister_count: session.unregister_count(),
+        session,
+        received: ReceivedRegistration::new(header, body),
+        options,
+        deadline,
+        conflicts: 0,
+    };
+    Progress::Ordered(Box::pin(pending.check_digest()))
 }
 
 /// A registration without a reply yet.
@@ -81,7 +79,8 @@ impl PendingRegistration {
             Ok(parsed) => Arc::new(parsed),
             Err(reply) => return self.refuse(reply),
         };
-        // A broker that is behind from the first moment on has lost its data and starts over; it is accepted, as in Java.
+        // A broker that is behind from the first moment on has lost its data and starts over; it is accepted, as in
+        // Java.
         let starts_over = self.conflicts == 0 && self.is_superseded(&parsed);
         for _ in 0..COMPARISONS_MAX {
             if !starts_over && self.is_superseded(&parsed) {
@@ -141,8 +140,8 @@ impl PendingRegistration {
         })
     }
 
-    /// While this registration waited, for a leader for example, a later one of the same broker came through another node
-    /// and was acknowledged. To carry this one out would take that one back.
+    /// While this registration waited, for a leader for example, a later one of the same broker came through another
+    /// node and was acknowledged. To carry this one out would take that one back.
     fn superseded(self) -> Progress {
         self.registrar.liveness.heard(self.session.id, self.received.key(), Heard::Register);
         let revision = self.registrar.table().revision().map(|id| id.index);

@@ -20,8 +20,9 @@ pub enum Event<'a> {
     Scalar(&'a str),
 }
 
-/// Walks over a JSON text without building a tree. Beside standard JSON it accepts unquoted keys, single quotes, repeated
-/// commas, and raw control characters in texts. An error is a short reason; the reader must not be used after it.
+/// Walks over a JSON text without building a tree. Beside standard JSON it accepts unquoted keys, single quotes,
+/// repeated commas, and raw control characters in texts. An error is a short reason; the reader must not be used after
+/// it.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     text: &'a str,
@@ -124,8 +125,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next value as a whole number, as Java casts it: also a number in quotes, a fraction cut off, booleans as 1 and 0;
-    /// `None` for null and for an empty text.
+    /// The next value as a whole number, as Java casts it: also a number in quotes, a fraction cut off, booleans as 1
+    /// and 0; `None` for null and for an empty text.
     ///
     /// # Errors
     /// The value is no number, or does not fit.
@@ -148,8 +149,8 @@ impl<'a> Reader<'a> {
         N::try_from(number).map(Some).map_err(|_| "a number that is too large")
     }
 
-    /// A plain number, as nearly all are: digits, perhaps after a minus, and then a comma or the end of the object. Any other
-    /// value is not consumed.
+    /// A plain number, as nearly all are: digits, perhaps after a minus, and then a comma or the end of the object. Any
+    /// other value is not consumed.
     #[inline]
     fn digits(&mut self) -> Option<i64> {
         self.peek();
@@ -167,8 +168,8 @@ impl<'a> Reader<'a> {
         Some(if negative { -number } else { number })
     }
 
-    /// The next value as a boolean: also in quotes, 1 for true, other numbers for false; `None` for null and for an empty
-    /// text.
+    /// The next value as a boolean: also in quotes, 1 for true, other numbers for false; `None` for null and for an
+    /// empty text.
     ///
     /// # Errors
     /// The value is no boolean.
@@ -207,8 +208,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Skips to the end of the object or array that was just entered and that `closer` ends. Not recursive: the bits of a
-    /// number hold the open levels, 1 for an object.
+    /// Skips to the end of the object or array that was just entered and that `closer` ends. Not recursive: the bits of
+    /// a number hold the open levels, 1 for an object.
     fn leave(&mut self, closer: u8) -> Result<(), &'static str> {
         let (mut depth, mut objects) = (1u32, u64::from(closer == b'}'));
         while depth > 0 {

@@ -145,8 +145,8 @@ impl NodeReport {
     fn remarks(&self) -> Vec<String> {
         let mut remarks: Vec<String> = self.error.iter().cloned().collect();
         let Some(status) = &self.status else { return remarks };
-        if !status.notice.is_empty() {
-            remarks.push(status.notice.clone());
+        if !status.alert.is_empty() {
+            remarks.push(status.alert.clone());
         }
         if !status.diverged_from.is_empty() {
             remarks.push(differed(status));
@@ -220,7 +220,7 @@ mod tests {
             "notReadyBecause": "", "stale": false, "term": 1, "leader": 1, "leading": true, "sinceLeaderMs": 0,
             "revision": 1, "lastIndex": 1, "committedIndex": 1, "purgedIndex": null, "snapshotIndex": null,
             "logBytes": 1, "counts": {"topics": 0, "brokers": 0, "brokerNames": 0, "clusters": 0}, "members": [],
-            "divergedFrom": diverged_from, "notice": "",
+            "divergedFrom": diverged_from, "alert": "",
         });
         let status = serde_json::from_value(status).unwrap();
         NodeReport { address: "a:1".into(), named: true, node_id: None, status: Some(status), error: None }

@@ -209,7 +209,7 @@ impl Service {
             options,
             deadline: Instant::now() + self.options.registration_deadline,
         };
-        self.registrar.begin(arrival)
+        registration::begin(&self.registrar, arrival)
     }
 
     /// A request of a broker is a heartbeat, whatever the reply; an UNREGISTER is counted.

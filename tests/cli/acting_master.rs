@@ -30,7 +30,9 @@ fn why_a_topic_may_not_be_written_and_then_may_again_is_in_the_log_and_in_the_hi
     assert!(permission_is(4));
     let told = why();
     assert!(
-        told.contains("2 topics of g may no longer be written: its master left, a slave stands in"),
+        told.contains(
+            "2 topics of g may no longer be written: its master is gone, a slave acts as the master"
+        ),
         "{told}"
     );
 

@@ -44,7 +44,7 @@ fn the_idle_time_of_a_broker_grows_until_its_next_heartbeat() {
     let at = node.at();
     let mut broker = Client::connect(node.address).unwrap();
     broker.done(&registration("g", "0", "10.0.0.1:10911", &["t0", "t1"]));
-    let idle_ms = || json_of(&["brokers", "--json", "-n", &at])[0]["silenceMs"].as_u64().unwrap();
+    let idle_ms = || json_of(&["brokers", "--json", "-n", &at])[0]["idleMs"].as_u64().unwrap();
     until("it was idle for a second", || idle_ms() >= 1_000);
     let before = idle_ms();
     let table = stdout_of(&["brokers", "-n", &at]);

@@ -17,7 +17,7 @@ async fn an_unchanged_registration_writes_no_entry_and_is_known_by_its_bytes() {
     }
     assert_eq!(node.revision(), revision);
     let counted = &node.running.service.registrations;
-    assert_eq!((counted.differences.get(), counted.known_bytes.get()), (1, 10));
+    assert_eq!((counted.differences.get(), counted.known_digest.get()), (1, 10));
 
     // Other bytes of the same registration are parsed once; their digest is known from then on.
     let mut body: Value = serde_json::from_slice(&broker.body()).unwrap();
@@ -25,7 +25,7 @@ async fn an_unchanged_registration_writes_no_entry_and_is_known_by_its_bytes() {
     for _ in 0..3 {
         client.done(&broker.register_with(body.to_string().into_bytes())).await;
     }
-    assert_eq!((counted.unchanged.get(), counted.known_bytes.get()), (1, 12));
+    assert_eq!((counted.unchanged.get(), counted.known_digest.get()), (1, 12));
     assert_eq!(node.revision(), revision);
     node.stop().await;
 }
@@ -48,7 +48,7 @@ async fn one_changed_topic_is_proposed_as_a_difference() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn known_bytes_are_no_heartbeat_once_the_broker_name_was_touched() {
+async fn a_known_digest_is_no_heartbeat_once_the_broker_name_was_touched() {
     let node = Node::alone().await;
     let mut client = Client::connect(node.address()).await;
     let broker = Broker::new("b", 3);
@@ -301,6 +301,6 @@ async fn a_table_in_pieces_is_routed_whole() {
         }
     }
     let counted = &node.running.service.registrations;
-    assert!(counted.known_bytes.get() >= 3, "pieces at one version are known by their bytes");
+    assert!(counted.known_digest.get() >= 3, "pieces at one version are known by their bytes");
     node.stop().await;
 }

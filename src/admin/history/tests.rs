@@ -126,7 +126,7 @@ fn the_newest_records_are_kept_and_the_others_counted() {
 }
 
 #[test]
-fn what_nobody_knows_has_no_records() {
+fn an_unknown_name_has_no_records() {
     let view = World::default().why("x");
     assert!(!view.known && view.records.is_empty() && view.since_unix_ms.is_none());
     assert_eq!(view.now, "x is neither a topic nor a broker in the table");

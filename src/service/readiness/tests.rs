@@ -36,7 +36,7 @@ fn only_a_recovered_member_answers_at_once() {
 }
 
 #[test]
-fn a_voter_without_a_leader_waits_and_then_serves_what_it_has() {
+fn a_voter_without_a_leader_waits_and_then_serves_its_committed_state() {
     let options = ReadinessOptions::default();
     let recovering = status(Phase::Recovering, None, true);
     assert_eq!(decide(&recovering, Duration::from_secs(29), &options), Ready::No);

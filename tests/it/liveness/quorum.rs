@@ -69,7 +69,7 @@ async fn what_changes_nothing_is_told_success_also_while_the_leader_changes() {
         futures_util::future::join(change, register).await;
         for node in &nodes {
             let counted = &node.running.service.registrations;
-            assert!(counted.known_bytes.get() >= 100, "leader dies: {dies}");
+            assert!(counted.known_digest.get() >= 100, "leader dies: {dies}");
             assert_eq!((counted.wholes.get(), counted.no_leader.get()), (0, 0), "leader dies: {dies}");
             assert!(removals(node, &broker).is_empty());
         }
@@ -152,7 +152,7 @@ async fn without_a_quorum_no_broker_expires_and_after_it_each_has_its_time() {
     let work = async {
         let stopped = futures_util::future::join_all(nodes.into_iter().map(Node::stop)).await;
         let key = BrokerKey { cluster: "C".into(), address: silent.address.clone().into() };
-        let since_leader = || survivor.running.node.status().since_leader.unwrap_or_default();
+        let since_leader = || survivor.running.node.status().since_leader_contact.unwrap_or_default();
         until("no leader for longer than its timeout", async || since_leader() > Duration::from_secs(4))
             .await;
         // It has been so for some seconds before the quorum was lost at most, and a second after that.

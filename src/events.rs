@@ -182,7 +182,20 @@ fn log_other(revision: u64, event: &Event, leading: bool) {
                 tell!(leading, revision, %key, %old, %new, "setting changed");
             }
         }
+        Event::EvictionGuardChanged { active } => log_eviction_guard(revision, *active, leading),
         _ => {}
+    }
+}
+
+fn log_eviction_guard(revision: u64, active: bool, leading: bool) {
+    match (active, leading) {
+        (true, true) => tracing::warn!(
+            revision,
+            "the mass eviction guard begins: most brokers are gone at once, so those above the share are kept until \
+             their timeout and the hold time have passed; massEvictionGuard=false lets them go"
+        ),
+        (true, false) => tracing::debug!(revision, "the mass eviction guard begins"),
+        (false, _) => tell!(leading, revision, "the mass eviction guard ends: it keeps no broker any more"),
     }
 }
 

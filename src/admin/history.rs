@@ -119,7 +119,8 @@ impl<'a> Subject<'a> {
             Event::ClusterGone { .. }
             | Event::MinBrokerIdChanged { .. }
             | Event::KvChanged { .. }
-            | Event::SettingsChanged { .. } => false,
+            | Event::SettingsChanged { .. }
+            | Event::EvictionGuardChanged { .. } => false,
         }
     }
 
@@ -165,7 +166,10 @@ fn names(event: &Event) -> (Option<&Name>, Option<&Name>) {
         | Event::PermissionChanged { broker, .. }
         | Event::MinBrokerIdChanged { broker, .. }
         | Event::Conflict { broker, .. } => (None, Some(broker)),
-        Event::ClusterGone { .. } | Event::KvChanged { .. } | Event::SettingsChanged { .. } => (None, None),
+        Event::ClusterGone { .. }
+        | Event::KvChanged { .. }
+        | Event::SettingsChanged { .. }
+        | Event::EvictionGuardChanged { .. } => (None, None),
     }
 }
 
@@ -209,7 +213,8 @@ fn told(event: &Event) -> Option<(&'static str, String)> {
         Event::ClusterGone { .. }
         | Event::MinBrokerIdChanged { .. }
         | Event::KvChanged { .. }
-        | Event::SettingsChanged { .. } => return None,
+        | Event::SettingsChanged { .. }
+        | Event::EvictionGuardChanged { .. } => return None,
     })
 }
 

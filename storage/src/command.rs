@@ -50,6 +50,8 @@ pub enum Change {
     DeleteKv(DeleteKv),
     /// UPDATE_NAMESRV_CONFIG (318).
     UpdateSettings(UpdateSettings),
+    /// The mass eviction guard began or ended: every later leader goes on with it.
+    SetEvictionGuard(SetEvictionGuard),
 }
 
 /// A broker's version of its topic table. Compared for equality only, but for `state_version`.
@@ -274,4 +276,11 @@ pub struct DeleteKv {
 pub struct UpdateSettings {
     /// Java property names and texts, as sent, black-listed and node settings already taken out.
     pub properties: Vec<(Name, Name)>,
+}
+
+/// Switches the mass eviction guard of the whole cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SetEvictionGuard {
+    /// Whether it holds removals back from now on.
+    pub active: bool,
 }

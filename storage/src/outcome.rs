@@ -176,6 +176,11 @@ pub enum Event {
         /// Name, old text, new text.
         changes: Vec<(Name, Name, Name)>,
     },
+    /// The mass eviction guard began or ended.
+    EvictionGuardChanged {
+        /// Whether it holds removals back now.
+        active: bool,
+    },
 }
 
 /// Why a broker left the tables.

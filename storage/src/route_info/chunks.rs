@@ -55,6 +55,8 @@ pub(super) enum Record {
         /// Hash of the state.
         hash: StateHash,
     },
+    /// The mass eviction guard is active since this position.
+    EvictionGuard(Position),
 }
 
 /// What is not a table.
@@ -80,7 +82,8 @@ impl Record {
             Self::Namespace(_) | Self::Kv(..) => 7,
             Self::Deleted(..) => 8,
             Self::Audit(_) => 9,
-            Self::End { .. } => 10,
+            Self::EvictionGuard(_) => 10,
+            Self::End { .. } => 11,
         }
     }
 }
@@ -139,8 +142,9 @@ impl RouteInfo {
         });
         let deleted = self.deleted.iter().map(|(topic, at)| Record::Deleted(topic.clone(), *at));
         let audit = self.audit.iter().map(|record| Record::Audit(record.clone()));
+        let guard = self.eviction_guard.map(Record::EvictionGuard);
         let tables = groups.chain(clusters).chain(live).chain(topics).chain(filters);
-        tables.chain(statics).chain(kv).chain(deleted).chain(audit)
+        tables.chain(statics).chain(kv).chain(deleted).chain(audit).chain(guard)
     }
 }
 

@@ -282,6 +282,11 @@ impl RouteInfo {
             h.text(topic);
             h.position(*at);
         }
+        // Hashed only while it is active: states without it keep the hash of format 1.
+        if let Some(at) = self.eviction_guard {
+            h.text("eviction_guard");
+            h.position(at);
+        }
         h.finish()
     }
 }

@@ -130,7 +130,7 @@ impl RouteInfo {
         let groups = self.groups.values().map(|group| group.version);
         let lives = self.live.values().map(|live| live.incarnation);
         let records = self.audit.iter().map(|record| record.at).chain(self.deleted.values().copied());
-        let own = [self.brokers_version, self.settings_version];
+        let own = [self.brokers_version, self.settings_version, self.eviction_guard.unwrap_or_default()];
         topics.chain(groups).chain(lives).chain(records).chain(own).max().unwrap_or_default()
     }
 }

@@ -159,6 +159,7 @@ impl Loader {
             Record::StaticInfo(topic, broker, info) => return self.take_static_info(topic, broker, info),
             Record::Kv(namespace, key, value) => return self.take_kv(&namespace, key, value),
             Record::Audit(record) => self.state.audit.push_back(record),
+            Record::EvictionGuard(at) => self.state.eviction_guard = Some(at),
             other => return self.take_row(other),
         }
         Ok(())

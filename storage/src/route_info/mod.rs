@@ -10,7 +10,7 @@
 //! - `plan`, `register`, `difference`, `conflicts`: registrations, whole or as the difference to the table;
 //! - `topic_changes`: the topics that the last registrations changed, to compare only those again;
 //! - `remove`: removals of brokers, one or hundreds at once;
-//! - `topics`, `permissions`, `kv`: the other changes;
+//! - `topics`, `permissions`, `kv`, `eviction_guard`: the other changes;
 //! - `audit`: the history; `invariants`: what holds in every state;
 //! - `hash`, `chunks`, `load`: a state's hash, and a state as bytes.
 
@@ -20,6 +20,7 @@ pub(crate) mod checks;
 mod chunks;
 mod conflicts;
 mod difference;
+mod eviction_guard;
 mod hash;
 mod invariants;
 mod kv;
@@ -89,6 +90,7 @@ impl RouteInfo {
             Change::PutKv(put) => self.put_kv(position, put, events),
             Change::DeleteKv(delete) => self.delete_kv(position, delete, events),
             Change::UpdateSettings(update) => self.update_settings(position, update, events),
+            Change::SetEvictionGuard(guard) => self.set_eviction_guard(position, guard, events),
         };
         if !outcome.is_refusal() {
             self.record(position, &command.origin, events.get(before..).unwrap_or_default());

@@ -37,6 +37,9 @@ impl RouteInfo {
                 let (_, changes) = self.settings.updated(&update.properties);
                 changes.is_empty().then_some(Outcome::Done { changed: false })
             }
+            Change::SetEvictionGuard(guard) => {
+                (guard.active == self.eviction_guard().is_some()).then_some(Outcome::Done { changed: false })
+            }
         };
         match done {
             Some(outcome) => Prepared::Done(outcome),

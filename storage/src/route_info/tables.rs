@@ -129,6 +129,8 @@ pub struct RouteInfo {
     pub(super) settings_version: Position,
     /// Topics that an operator deleted, bounded, with the position of the last deletion.
     pub(super) deleted: OrdMap<Name, Position>,
+    /// Position of the command that began the mass eviction guard; `None` while it is not active.
+    pub(super) eviction_guard: Option<Position>,
 }
 
 impl RouteInfo {
@@ -209,6 +211,12 @@ impl RouteInfo {
     /// All KV namespaces, in order.
     pub fn kv_namespaces(&self) -> impl ExactSizeIterator<Item = (&Name, &OrdMap<Name, Option<Name>>)> {
         self.kv.iter()
+    }
+
+    /// Position of the command that began the mass eviction guard; `None` while it is not active.
+    #[must_use]
+    pub fn eviction_guard(&self) -> Option<Position> {
+        self.eviction_guard
     }
 
     /// The replicated settings.

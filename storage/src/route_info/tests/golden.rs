@@ -125,6 +125,8 @@ fn changes_and_batches() {
     compare(changes().into_iter().map(|(name, change)| (name, command(change))).collect());
     let batch: Vec<Command> = changes().into_iter().map(|(_, change)| command(change)).collect();
     compare(vec![("batch", batch), ("batch.empty", vec![])]);
+    let guard = Change::SetEvictionGuard(SetEvictionGuard { active: true });
+    compare(vec![("set_eviction_guard", command(guard))]);
 }
 
 #[test]
@@ -210,6 +212,7 @@ fn events() {
             "event.settings_changed",
             Event::SettingsChanged { changes: vec![(name("clusterTest"), name("false"), name("true"))] },
         ),
+        ("event.eviction_guard_changed", Event::EvictionGuardChanged { active: true }),
     ]);
 }
 

@@ -173,6 +173,7 @@ pub(super) fn other_change() -> impl Strategy<Value = Change> {
         1 => put,
         1 => delete,
         1 => settings().prop_map(Change::UpdateSettings),
+        1 => any::<bool>().prop_map(|active| Change::SetEvictionGuard(SetEvictionGuard { active })),
     ]
 }
 

@@ -224,8 +224,8 @@ const KNOWN_CIRCLES: &[(&str, &str, &str)] = &[
     ("src", "crate", "events handlers server service"),
     ("src", "crate::protocol", "body request"),
     ("src", "crate::server", "registry worker"),
-    ("raft/src", "crate", "context core cut_tail peer"),
-    ("raft/src", "crate", "machine membership published snapshot types"),
+    ("raft/src", "crate", "consensus health leader local peer proposals"),
+    ("raft/src", "crate::consensus", "applied_state membership_codec snapshot state_machine types"),
 ];
 
 #[test]

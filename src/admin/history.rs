@@ -1,7 +1,7 @@
 //! `GET /api/v1/history`: what happened to a topic or a broker, out of the tables' bounded history.
 
 use super::api::seconds;
-use crate::events::what_is_claimed;
+use crate::event_log::describe_conflict;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use storage::RouteInfo;
@@ -208,7 +208,10 @@ fn told(event: &Event) -> Option<(&'static str, String)> {
         }
         Event::Conflict { kind, broker, id, holder, claimant } => (
             "conflict",
-            format!("{}: {broker} id {id}, held by {holder}, claimed by {claimant}", what_is_claimed(*kind)),
+            format!(
+                "{}: {broker} id {id}, held by {holder}, claimed by {claimant}",
+                describe_conflict(*kind)
+            ),
         ),
         Event::ClusterGone { .. }
         | Event::MinBrokerIdChanged { .. }

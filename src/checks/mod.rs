@@ -7,7 +7,7 @@
 mod tests;
 
 use crate::protocol::registration::{
-    FILTER_SERVERS_MAX, RegistrationLimits, check_crc, parse_registration, registration_fingerprint,
+    FILTER_SERVERS_MAX, RegistrationHeader, RegistrationLimits, parse_registration,
 };
 use crate::protocol::{ReadOptions, Request, properties};
 use crate::wire::{self, Decoder, RemotingCommand, Serialization, WireError};
@@ -84,7 +84,8 @@ pub fn registration(bytes: &[u8]) {
             .with("compressed", compressed)
             .with_body(bytes.to_vec());
         command.version = version;
-        assert_eq!(registration_fingerprint(&command), registration_fingerprint(&command.clone()));
+        let digest = |command| RegistrationHeader::parse(command).body_digest(&command.body);
+        assert_eq!(digest(&command), digest(&command.clone()));
         let Ok(parsed) = parse_registration(&command) else { continue };
         assert!(parsed.topics.is_sorted_by(|a, b| a.topic < b.topic));
         assert!(parsed.static_infos.is_sorted_by(|a, b| a.0 < b.0));
@@ -112,7 +113,7 @@ pub fn properties_text(bytes: &[u8]) {
 fn parse_all(command: &RemotingCommand) {
     let _ = Request::parse(command);
     let _ = ReadOptions::of(command);
-    let _ = check_crc(command);
+    let _ = RegistrationHeader::parse(command).check_crc(&command.body);
     if command.code == 103 {
         let _ = parse_registration(command);
     }

@@ -1,4 +1,4 @@
-//! `brokers`: every registered broker process, with the seconds since it was last heard.
+//! `brokers`: every registered broker process, with its idle time: the seconds since its last sign of life.
 
 use super::{Failure, http, output, output::Format, target::Target};
 use crate::admin::api::{BrokerView, seconds};
@@ -7,8 +7,8 @@ use hyper::Method;
 /// Flags of `brokers`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only this cluster
-    #[arg(long)]
+    /// Only the brokers of this RocketMQ cluster
+    #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
     #[command(flatten)]
     target: Target,
@@ -17,7 +17,7 @@ pub(crate) struct Args {
 /// Asks the first node that answers.
 ///
 /// # Errors
-/// None answers.
+/// No node answers.
 pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
     let timeout = args.target.timeout();
     let mut brokers: Vec<BrokerView> = args
@@ -31,16 +31,16 @@ pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
         return Ok(output::json(&brokers)?);
     }
     let rows = brokers.iter().map(|b| {
-        let heard = b.silence_ms.map_or_else(|| "-".to_owned(), seconds);
+        let idle = b.silence_ms.map_or_else(|| "-".to_owned(), seconds);
         [
             b.cluster.clone(),
             b.broker.clone(),
             b.id.to_string(),
             b.address.clone(),
-            heard,
+            idle,
             format!("{} s", b.timeout_ms / 1000),
             b.topics.to_string(),
         ]
     });
-    Ok(output::table(["CLUSTER", "BROKER", "ID", "ADDRESS", "HEARD", "TIMEOUT", "TOPICS"], rows.collect())?)
+    Ok(output::table(["CLUSTER", "BROKER", "ID", "ADDRESS", "IDLE", "TIMEOUT", "TOPICS"], rows.collect())?)
 }

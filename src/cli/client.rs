@@ -36,7 +36,7 @@ impl Client {
     }
 
     fn over(stream: TcpStream, address: &str, timeout: Duration) -> Self {
-        // Without it small requests would wait for the acknowledgement of the one before.
+        // Without it a small request would wait for the acknowledgement of the one before.
         drop(stream.set_nodelay(true));
         Self {
             address: address.to_owned(),
@@ -54,7 +54,7 @@ impl Client {
         RemotingCommand::request(code, self.opaque)
     }
 
-    /// Sends a request and waits for its answer, whatever its code.
+    /// Sends a request and waits for its answer, of any code.
     ///
     /// # Errors
     /// The connection broke, or no answer in time.
@@ -86,7 +86,7 @@ impl Client {
         Err(failure.with(advice::about(&remark)))
     }
 
-    /// Sends a request that nobody answers.
+    /// Sends a one-way request.
     ///
     /// # Errors
     /// The connection broke.
@@ -102,7 +102,7 @@ impl Client {
         loop {
             while let Some(answer) = self.decoder.next(&mut self.received).map_err(|e| e.to_string())? {
                 // Anything else is the late answer of a request that was given up.
-                if answer.is_answer() && answer.opaque == command.opaque {
+                if answer.is_response() && answer.opaque == command.opaque {
                     return Ok(answer);
                 }
             }
@@ -114,7 +114,7 @@ impl Client {
         }
     }
 
-    /// The node's settings, as it tells them: `key=value` lines.
+    /// The settings that code 319 shows, key and value.
     ///
     /// # Errors
     /// As [`Client::must`].
@@ -126,7 +126,7 @@ impl Client {
         Ok(pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect())
     }
 
-    /// The HTTP port of a node of ours; `None` when it tells none (Java).
+    /// The HTTP port that a node of raft-namesrv shows; `None` for Java's nameserver.
     ///
     /// # Errors
     /// As [`Client::must`].

@@ -1,6 +1,7 @@
 //! `dev`: a whole cluster on this machine, each node a process of its own.
 
 use super::{Failure, output};
+use crate::config::{DEFAULT_PORT, HTTP_PORT_DISTANCE, PEER_PORT_DISTANCE};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -8,31 +9,35 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 
+/// Says how much the nodes log.
+const LOG_VARIABLE: &str = "RAFT_NAMESRV_LOG";
+
 /// Flags of `dev`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How many nodes
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=9))]
+    /// How many nodes, 1 to 9
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=9))]
     nodes: u16,
-    /// Folder for the nodes' data, kept between runs
-    #[arg(long, default_value = "data/dev")]
+    /// Folder for the nodes' data, kept between runs: the cluster goes on where it was
+    #[arg(long, value_name = "DIR", default_value = "data/dev")]
     data: PathBuf,
-    /// RocketMQ port of the first node; the others follow
-    #[arg(long, default_value_t = 9876, value_parser = clap::value_parser!(u16).range(1..=65000))]
+    /// RocketMQ port of the first node; the others get the next ones (peers: 100 more, HTTP: 200 more)
+    #[arg(long, default_value_t = DEFAULT_PORT, value_parser = clap::value_parser!(u16).range(1..=65000))]
     port: u16,
 }
 
 struct NodeProcess {
     id: u16,
     address: String,
+    http_address: String,
     command_line: String,
     child: Child,
 }
 
-/// Starts the nodes, says what to try, and ends them at Ctrl-C or SIGTERM.
+/// Starts the nodes, prints what to try, and ends them at Ctrl-C or SIGTERM.
 ///
 /// # Errors
-/// A node does not come up.
+/// A node does not start, or all of them have ended.
 pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
     let program = std::env::current_exe()
         .map_err(|e| Failure::refused(format!("cannot find this program to start nodes: {e}")))?;
@@ -40,7 +45,7 @@ pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
     let stop = super::stop_signal();
     tokio::pin!(stop);
     let booted = tokio::select! {
-        // Before any node is there, so that none is left behind.
+        // The signal counts from before the first node starts, so that no node is left behind.
         biased;
         () = &mut stop => None,
         booted = boot(&program, args, &mut nodes) => Some(booted),
@@ -66,7 +71,7 @@ async fn boot(program: &Path, args: &Args, nodes: &mut Vec<NodeProcess>) -> Resu
         booted.spawn(async move {
             let mut lines = BufReader::new(stdout).lines();
             let first = lines.next_line().await;
-            // Goes on reading, so that the node never blocks on a full pipe.
+            // A node must never block on a full pipe.
             tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
             (id, matches!(first, Ok(Some(_))))
         });
@@ -80,12 +85,14 @@ async fn boot(program: &Path, args: &Args, nodes: &mut Vec<NodeProcess>) -> Resu
 }
 
 fn members(args: &Args) -> String {
-    let member = |id: u16| format!("{id}=127.0.0.1:{}", args.port + id - 1 + 100);
+    let member = |id: u16| format!("{id}=127.0.0.1:{}", args.port + id - 1 + PEER_PORT_DISTANCE);
     (1..=args.nodes).map(member).collect::<Vec<_>>().join(",")
 }
 
 fn start(program: &Path, args: &Args, id: u16, members: &str) -> Result<NodeProcess, Failure> {
-    let address = format!("127.0.0.1:{}", args.port + id - 1);
+    let port = args.port + id - 1;
+    let address = format!("127.0.0.1:{port}");
+    let http_address = format!("127.0.0.1:{}", port + HTTP_PORT_DISTANCE);
     let data = args.data.join(format!("node-{id}"));
     let flags = [
         "serve".to_owned(),
@@ -95,7 +102,12 @@ fn start(program: &Path, args: &Args, id: u16, members: &str) -> Result<NodeProc
         format!("--members={members}"),
     ];
     let command_line = format!("{} {}", program.display(), flags.join(" "));
-    let child = Command::new(program)
+    let mut command = Command::new(program);
+    if std::env::var_os(LOG_VARIABLE).is_none() {
+        // Three logs at once would hide what this command prints. While a node is down, openraft warns ten times a second.
+        command.env(LOG_VARIABLE, "warn,openraft=error");
+    }
+    let child = command
         .args(&flags)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -104,31 +116,35 @@ fn start(program: &Path, args: &Args, id: u16, members: &str) -> Result<NodeProc
         .kill_on_drop(true)
         .spawn()
         .map_err(|e| Failure::refused(format!("cannot start node {id} ({command_line}): {e}")))?;
-    Ok(NodeProcess { id, address, command_line, child })
+    Ok(NodeProcess { id, address, http_address, command_line, child })
 }
 
-/// The commands name this very program: it need not be on the PATH of whoever copies them.
+/// The commands name this program by its path, so that they run wherever they are copied to.
 fn introduce(program: &Path, nodes: &[NodeProcess], data: &Path) -> Result<(), Failure> {
     let rows = nodes.iter().map(|node| {
         let pid = node.child.id().map_or_else(String::new, |pid| pid.to_string());
-        [node.id.to_string(), pid, node.address.clone()]
+        [node.id.to_string(), pid, node.address.clone(), node.http_address.clone()]
     });
-    output::table(["NODE", "PID", "ADDRESS"], rows.collect())?;
+    output::table(["NODE", "PID", "ADDRESS", "HTTP"], rows.collect())?;
     let all = nodes.iter().map(|node| node.address.as_str()).collect::<Vec<_>>().join(";");
     let program = program.display();
     output::line(&format!(
-        "\nNAMESRV_ADDR='{all}'   data in {}\n\nTry, in another terminal:\n  \
+        "\nFor brokers and clients: NAMESRV_ADDR='{all}'\nData: {}\n\nTry, in another terminal:\n\n  \
+         # each node: its role, its newest revision, whether it is ready\n  \
          {program} status -n '{all}'\n  \
+         # four pretend brokers with 100 topics; they leave when you end it\n  \
          {program} play -n '{all}' --brokers 4 --topics 100\n  \
-         {program} route play-topic-0 -n '{all}'\n\
-         Kill one with `kill -9 PID` and look again. Ctrl-C ends all.",
+         # where a topic lives, asked at each node and compared\n  \
+         {program} route play-topic-0 -n '{all}'\n\n\
+         Kill a node with `kill -9 PID` and look again. With {LOG_VARIABLE}=info the nodes print their logs.\n\
+         Ctrl-C ends all.",
         data.display()
     ))?;
     Ok(())
 }
 
 /// Reports nodes that end by themselves, until asked to stop.
-async fn watch(nodes: Vec<NodeProcess>, told: impl Future<Output = ()>) -> Result<(), Failure> {
+async fn watch(nodes: Vec<NodeProcess>, stop_signal: impl Future<Output = ()>) -> Result<(), Failure> {
     let (stop, _) = tokio::sync::broadcast::channel::<()>(1);
     let mut running = JoinSet::new();
     for node in nodes {
@@ -143,7 +159,7 @@ async fn watch(nodes: Vec<NodeProcess>, told: impl Future<Output = ()>) -> Resul
     }
     let all_ended = async { while running.join_next().await.is_some() {} };
     tokio::select! {
-        () = told => {}
+        () = stop_signal => {}
         () = all_ended => return Err(Failure::refused("all nodes have ended".to_owned())),
     }
     drop(stop.send(()));
@@ -154,7 +170,7 @@ async fn watch(nodes: Vec<NodeProcess>, told: impl Future<Output = ()>) -> Resul
 fn report_end(node: &NodeProcess, status: std::io::Result<ExitStatus>) {
     let how = status.map_or_else(|e| e.to_string(), |s| s.to_string());
     let text = format!("node {} ended: {how}. Start it again with:\n  {}", node.id, node.command_line);
-    // Nobody is left to tell when stdout is closed.
+    // A closed stdout is no reason to end the other nodes.
     drop(output::line(&text));
 }
 

@@ -60,20 +60,21 @@ async fn exchange(address: &str, method: Method, path: &str, body: String) -> Re
     Ok(Answer { status, body: String::from_utf8_lossy(&bytes).into_owned() })
 }
 
-/// Finds the HTTP port of the node that serves RocketMQ at `address`: the node says so in its configuration.
+/// Finds the HTTP port of the node that serves RocketMQ at `address`: code 319 shows it.
 ///
 /// # Errors
-/// The address cannot be read.
-pub(crate) async fn http_address(address: &str, timeout: Duration) -> Result<String, Failure> {
+/// The address is not `host:port`.
+async fn http_address(address: &str, timeout: Duration) -> Result<String, Failure> {
     let (host, port) = address
         .rsplit_once(':')
         .and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)))
         .ok_or_else(|| Failure::arguments(format!("'{address}' is not host:port")))?;
-    let told = match Client::connect(address, timeout).await {
+    let shown = match Client::connect(address, timeout).await {
         Ok(mut client) => client.http_port().await.ok().flatten(),
+        // A node that is not ready takes no connection on that port; its HTTP port may answer nevertheless.
         Err(_) => None,
     };
-    let port = told.or_else(|| port.checked_add(HTTP_PORT_DISTANCE)).unwrap_or(port);
+    let port = shown.or_else(|| port.checked_add(HTTP_PORT_DISTANCE)).unwrap_or(port);
     Ok(format!("{host}:{port}"))
 }
 
@@ -89,8 +90,22 @@ pub(crate) async fn api<T: DeserializeOwned>(
     timeout: Duration,
 ) -> Result<T, Failure> {
     let http = http_address(address, timeout).await?;
+    api_at(&http, method, path, body, timeout).await
+}
+
+/// Sends a request to the JSON API at the HTTP address `http`.
+///
+/// # Errors
+/// As [`api`].
+pub(crate) async fn api_at<T: DeserializeOwned>(
+    http: &str,
+    method: Method,
+    path: &str,
+    body: String,
+    timeout: Duration,
+) -> Result<T, Failure> {
     let what = format!("{method} http://{http}{path}");
-    let answer = send(&http, method, path, body, timeout).await;
+    let answer = send(http, method, path, body, timeout).await;
     let answer = answer.map_err(|failure| failure.with(Some(advice::IS_IT_RUNNING)))?;
     if answer.status != StatusCode::OK {
         let failure = Failure::refused(format!("{what}: {} {}", answer.status, answer.body.trim()));

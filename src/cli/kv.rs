@@ -22,40 +22,50 @@ pub(crate) struct Args {
 enum Action {
     /// Set an entry
     Put {
+        /// Namespace, such as ORDER_TOPIC_CONFIG
         namespace: String,
+        /// Key within the namespace
         key: String,
+        /// Its new value
         value: String,
         #[command(flatten)]
         target: Target,
     },
-    /// Print an entry's value
+    /// Print the value of an entry: ask each address and compare
     Get {
+        /// Namespace
         namespace: String,
+        /// Key within the namespace
         key: String,
         #[command(flatten)]
         target: Target,
     },
-    /// Delete an entry
+    /// Delete an entry; a missing one is no failure
     Delete {
+        /// Namespace
         namespace: String,
+        /// Key within the namespace
         key: String,
         #[command(flatten)]
         target: Target,
     },
     /// List the entries of a namespace, or of all (nodes of raft-namesrv only)
     List {
+        /// Namespace [default: all]
         namespace: Option<String>,
         #[command(flatten)]
         target: Target,
     },
     /// Put every entry of a kvConfig.json as the Java nameserver keeps it
     Import {
+        /// The file
         file: PathBuf,
         #[command(flatten)]
         target: Target,
     },
     /// Write all entries as kvConfig.json, to a file or (with -) to stdout
     Export {
+        /// The file, or - for stdout
         file: PathBuf,
         #[command(flatten)]
         target: Target,
@@ -74,7 +84,7 @@ struct KvConfigFile {
 /// Reads or changes KV entries.
 ///
 /// # Errors
-/// No answer, no such entry, or a file that cannot be read or written.
+/// No node answers, there is no such entry, or the file cannot be read or written.
 pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
     match &args.action {
         Action::Put { namespace, key, value, target } => {
@@ -98,7 +108,7 @@ async fn connect(address: &str, target: &Target) -> Result<Client, Failure> {
     Client::connect(address, target.timeout()).await
 }
 
-/// People need no word for what was done, scripts that read JSON get some.
+/// Text needs no line for a success; a script that asked for JSON gets a document.
 fn done(target: &Target, what: &Value) -> Result<(), Failure> {
     match target.format() {
         Format::Json => Ok(output::json(what)?),
@@ -119,13 +129,11 @@ async fn delete(address: &str, namespace: &str, key: &str, target: &Target) -> R
 }
 
 async fn get(namespace: &str, key: &str, target: &Target) -> Result<(), Failure> {
-    let heard = target.each(async |address| value(address, namespace, key, target).await).await;
-    let Some((_, first)) = heard.answers.first() else { return heard.judge(None) };
-    let differs = heard.answers.iter().find(|(_, value)| value != first);
+    let all = target.each(async |address| value(address, namespace, key, target).await).await;
+    let Some((_, first)) = all.answers.first() else { return all.result(None) };
+    let differs = all.answers.iter().find(|(_, value)| value != first);
     let wrong = match (differs, first) {
-        (Some((address, _)), _) => {
-            Some(format!("{namespace}/{key} differs at {address}: {:?}", heard.answers))
-        }
+        (Some((address, _)), _) => Some(format!("{namespace}/{key} differs at {address}: {:?}", all.answers)),
         (None, None) => Some(format!("no entry {namespace}/{key}")),
         (None, Some(value)) => {
             match target.format() {
@@ -135,7 +143,7 @@ async fn get(namespace: &str, key: &str, target: &Target) -> Result<(), Failure>
             None
         }
     };
-    heard.judge(wrong)
+    all.result(wrong)
 }
 
 /// An entry's value at one address; `None` when there is no such entry.
@@ -202,7 +210,7 @@ async fn import(file: &Path, target: &Target) -> Result<(), Failure> {
     let config: KvConfigFile = serde_json::from_str(&text)
         .map_err(|e| Failure::refused(format!("{} is no kvConfig.json: {e}", file.display())))?;
     let entries = config.config_table.values().map(BTreeMap::len).sum::<usize>();
-    // Connecting is tried at each address; after that a half-done import says how far it came.
+    // Any address will do to connect; after that a failure says how many entries were put.
     let mut client = target.first(async |address| connect(address, target).await).await?;
     let progress = ProgressBar::new(u64::try_from(entries).unwrap_or(0));
     let mut done = 0usize;

@@ -1,4 +1,4 @@
-//! `members`: who belongs to the Raft group, and changing it one step at a time.
+//! `members`: the members of the Raft group, and changes of one member at a time.
 
 use super::{Failure, http, output, output::Format, target::Target};
 use crate::admin::api::{MemberChangeRequest, MemberView, StatusView};
@@ -9,7 +9,7 @@ use indicatif::ProgressBar;
 use raft::{Member, NodeId};
 use std::time::Duration;
 
-/// Catching up and each step of a membership take a while.
+/// A learner has to catch up, and a change of voters takes two log entries.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Flags of `members`.
@@ -26,9 +26,9 @@ enum Action {
         #[command(flatten)]
         target: Target,
     },
-    /// Take a waiting node in as a learner: it follows and serves look-ups, but does not vote
+    /// Add a waiting node as a learner: it follows and serves look-ups, but does not vote
     Add {
-        /// NEW_ID=HOST:PEERPORT
+        /// NEW_ID=HOST:PEERPORT, an id that was never used before
         #[arg(value_parser = parse_member)]
         member: Member,
         #[command(flatten)]
@@ -36,6 +36,7 @@ enum Action {
     },
     /// Make a learner that has caught up a voter
     Promote {
+        /// Id of the learner
         #[arg(value_parser = parse_node_id)]
         id: NodeId,
         #[command(flatten)]
@@ -43,6 +44,7 @@ enum Action {
     },
     /// Remove a member; its id is never used again (not the leader: transfer first)
     Remove {
+        /// Id of the member
         #[arg(value_parser = parse_node_id)]
         id: NodeId,
         #[command(flatten)]
@@ -53,7 +55,7 @@ enum Action {
         /// Id of the dead node
         #[arg(value_parser = parse_node_id)]
         old: NodeId,
-        /// NEW_ID=HOST:PEERPORT
+        /// NEW_ID=HOST:PEERPORT, an id that was never used before
         #[arg(value_parser = parse_member)]
         member: Member,
         #[command(flatten)]

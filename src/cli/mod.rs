@@ -1,5 +1,5 @@
-//! The command line: one file per sub-command. What was typed is checked here and becomes typed options; the
-//! work is done elsewhere.
+//! The command line: one file per sub-command. It checks what was typed and turns it into typed options.
+//! `serve` hands them to [`crate::run`]; every other command is a client of running nodes.
 
 mod advice;
 mod brokers;
@@ -40,25 +40,25 @@ enum Command {
     Dev(dev::Args),
     /// Pretend to be brokers: register, send heartbeats, change and leave
     Play(play::Args),
-    /// Show each node: who leads, how far it is, whether it is ready
+    /// Show each node: its role, its newest revision, whether it is ready
     Status(status::Args),
-    /// Show where a topic lives, asked at each address and compared
+    /// Show where a topic lives: ask each address and compare the answers
     Route(route::Args),
-    /// List the topics
+    /// List the topics: ask each address and compare the answers
     Topics(topics::Args),
-    /// List the brokers with the seconds since they were last heard
+    /// List the brokers with their idle time: the seconds since their last sign of life
     Brokers(brokers::Args),
-    /// Tell what happened to a topic or a broker: when, why, asked for by whom
+    /// Show what happened to a topic or a broker: when, why, and which address asked for it
     Why(why::Args),
     /// Read and change the KV configuration
     Kv(kv::Args),
-    /// Read and change the settings
+    /// Read and change the settings of the cluster
     Settings(settings::Args),
-    /// Show and change who belongs to the Raft group
+    /// Show and change the members of the Raft group
     Members(members::Args),
-    /// Hand the leadership over
+    /// Transfer the leadership to another node
     Transfer(transfer::Args),
-    /// Check one node's health: exit code 0 when it is ready (for containers)
+    /// Check the health of one node: exit code 0 when it is ready (for containers)
     Probe(probe::Args),
     /// Print completions for a shell
     Completions {
@@ -67,13 +67,13 @@ enum Command {
     },
 }
 
-/// Why a command ends without having done its work.
+/// Why a command ends without success.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// For stderr: what was attempted, on what, and why it failed.
+    /// For stderr: what the command attempted, on what, and why that failed.
     pub(crate) message: String,
     exit_code: u8,
-    /// What to do about it.
+    /// What an operator can do about it.
     advice: Option<&'static str>,
 }
 
@@ -98,7 +98,7 @@ impl Failure {
         Self { message, exit_code: 4, advice: None }
     }
 
-    /// The same with what to do about it, unless it says so already.
+    /// The same with advice, unless it has some.
     pub(crate) fn with(mut self, advice: Option<&'static str>) -> Self {
         self.advice = self.advice.or(advice);
         self
@@ -106,7 +106,7 @@ impl Failure {
 }
 
 impl From<io::Error> for Failure {
-    /// Only printing uses it: everything else says what it attempted.
+    /// For printing only: every other failure says what was attempted.
     fn from(error: io::Error) -> Self {
         let exit_code = if error.kind() == io::ErrorKind::BrokenPipe { 0 } else { 1 };
         Self { message: format!("cannot print: {error}"), exit_code, advice: None }
@@ -122,7 +122,7 @@ pub fn main() -> ExitCode {
         Err(error) => return end(&Failure::refused(format!("cannot start the runtime: {error}"))),
     };
     let result = runtime.block_on(run(cli.command));
-    // Blocking work that hangs (a resolver, a disk) must not keep the process.
+    // Blocking work that hangs (a resolver, a disk) must not keep the process alive.
     runtime.shutdown_background();
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -183,5 +183,19 @@ mod tests {
     #[test]
     fn the_definitions_hold() {
         Cli::command().debug_assert();
+    }
+
+    /// The reference of the settings names flags and variables as they are.
+    #[test]
+    fn flags_of_settings_are_flags_of_serve() {
+        let cli = Cli::command();
+        let serve = cli.find_subcommand("serve").unwrap();
+        for (flag, variable) in crate::config::SETTINGS.iter().filter_map(|setting| setting.flag) {
+            let named = serve.get_arguments().find(|argument| {
+                argument.get_long().is_some_and(|long| flag.strip_prefix("--") == Some(long))
+            });
+            let environment = named.and_then(|argument| argument.get_env()).unwrap_or_default();
+            assert_eq!(environment, variable, "{flag}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What commands print: tables for people, JSON for scripts. A closed pipe is a quiet end, not an error.
+//! What commands print: tables for people, JSON for scripts. A closed pipe ends a command quietly, with exit code 0.
 
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;

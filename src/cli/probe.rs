@@ -1,31 +1,36 @@
 //! `probe`: the health check of a container.
 
-use super::{Failure, http, output, target::check_address};
+use super::{Failure, http, output};
+use crate::config::{DEFAULT_PORT, HTTP_PORT_DISTANCE, check_address};
 use hyper::{Method, StatusCode};
 use std::time::Duration;
 
 /// Flags of `probe`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// HTTP address of the node
-    #[arg(long, env = "RAFT_NAMESRV_PROBE", default_value = "127.0.0.1:10076", value_parser = parse_address)]
+    /// HOST:PORT of the node's HTTP port
+    #[arg(long, env = "RAFT_NAMESRV_PROBE", value_name = "ADDRESS", default_value_t = default_address(), value_parser = parse_address)]
     http: String,
     /// Ask whether the process is alive instead of whether it is ready
     #[arg(long)]
     live: bool,
-    /// Print JSON
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
-    /// How long to wait, milliseconds
-    #[arg(long, default_value_t = 2000)]
+    /// How long to wait for the answer, milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 2000)]
     timeout_ms: u64,
+}
+
+fn default_address() -> String {
+    format!("127.0.0.1:{}", DEFAULT_PORT + HTTP_PORT_DISTANCE)
 }
 
 fn parse_address(text: &str) -> Result<String, String> {
     check_address(text).map(|()| text.to_owned())
 }
 
-/// Exit code 0 when the node is ready (or alive), else 1 with its reason.
+/// Succeeds when the node is ready (or alive); fails with the node's reason otherwise.
 ///
 /// # Errors
 /// No answer, or not ready.

@@ -1,4 +1,4 @@
-//! `route`: where a topic lives, asked at each address and compared.
+//! `route`: where a topic lives. The command asks each address and compares the answers.
 
 use super::client::Client;
 use super::{Failure, output, output::Format, target::Target};
@@ -10,9 +10,9 @@ use std::time::Duration;
 /// Flags of `route`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Topic
+    /// Name of the topic
     topic: String,
-    /// Ask for a read barrier through the leader (nodes of raft-namesrv only)
+    /// Answer only with all that was acknowledged before: each node asks the leader first (nodes of raft-namesrv only)
     #[arg(long)]
     linearizable: bool,
     #[command(flatten)]
@@ -27,10 +27,10 @@ struct Answer {
     revision: Option<String>,
 }
 
-/// Asks each address; fails when one has no answer, or when the answers differ.
+/// Asks each address and compares the answers.
 ///
 /// # Errors
-/// No answer, no such topic, or different answers.
+/// An address gives no answer, there is no such topic, or the answers differ.
 pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
     let mut answers = Vec::new();
     for address in args.target.addresses() {
@@ -91,10 +91,10 @@ fn print(topic: &str, answers: &[Answer]) -> Result<(), Failure> {
         match &answer.route {
             Err(failure) => output::line(&format!("{}: {}", answer.address, failure.message))?,
             Ok(route) => {
-                let told =
-                    answers.iter().take(number).find(|a| a.route.as_ref().is_ok_and(|r| same(r, route)));
-                if let Some(told) = told {
-                    output::line(&format!("{}{at}: as {}", answer.address, told.address))?;
+                let earlier = answers.iter().take(number);
+                let equal = earlier.into_iter().find(|a| a.route.as_ref().is_ok_and(|r| same(r, route)));
+                if let Some(equal) = equal {
+                    output::line(&format!("{}{at}: the same as {}", answer.address, equal.address))?;
                 } else {
                     output::line(&format!("{topic} at {}{at}", answer.address))?;
                     output::table(["BROKER", "CLUSTER", "READ", "WRITE", "PERM", "ADDRESSES"], rows(route))?;
@@ -131,7 +131,7 @@ fn items<'a>(route: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
     route[key].as_array().into_iter().flatten()
 }
 
-/// Whether two routes say the same: Java's lists come in any order.
+/// Whether two routes have the same content: Java's lists come in any order.
 fn same(a: &Value, b: &Value) -> bool {
     sorted(a) == sorted(b)
 }

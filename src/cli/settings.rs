@@ -1,4 +1,4 @@
-//! `settings`: what each node runs with, and changing what is replicated.
+//! `settings`: the settings that code 319 shows, and changes of the replicated ones (code 318).
 
 use super::client::Client;
 use super::{Failure, output, output::Format, target::Target};
@@ -17,14 +17,14 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Show all settings, or one, at each address
+    /// Show all settings, or one, and where the addresses differ
     Get {
-        /// Only this key
+        /// Only this key [default: all]
         key: Option<String>,
         #[command(flatten)]
         target: Target,
     },
-    /// Change a replicated setting: one request, the same on all nodes
+    /// Change a replicated setting: one log entry, the same at all nodes
     Set {
         /// Java's property name
         key: String,
@@ -40,7 +40,7 @@ type Pairs = BTreeMap<String, String>;
 /// Shows or changes settings.
 ///
 /// # Errors
-/// No answer, a refused change, or a change without effect.
+/// No node answers, the change is refused, or it had no effect.
 pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
     match &args.action {
         None => get(None, &args.target).await,
@@ -50,16 +50,16 @@ pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
 }
 
 async fn get(wanted: Option<&str>, target: &Target) -> Result<(), Failure> {
-    let heard = target.each(async |address| settings(address, wanted, target).await).await;
-    let known = heard.answers.iter().any(|(_, settings)| !settings.is_empty());
-    if let Some(key) = wanted.filter(|_| !known && !heard.answers.is_empty()) {
-        return heard.judge(Some(format!("no setting is named {key}")));
+    let all = target.each(async |address| settings(address, wanted, target).await).await;
+    let known = all.answers.iter().any(|(_, settings)| !settings.is_empty());
+    if let Some(key) = wanted.filter(|_| !known && !all.answers.is_empty()) {
+        return all.result(Some(format!("no setting is named {key}")));
     }
     match target.format() {
-        Format::Json => output::json(&heard.answers.iter().cloned().collect::<BTreeMap<_, _>>())?,
-        Format::Text => print(&heard.answers)?,
+        Format::Json => output::json(&all.answers.iter().cloned().collect::<BTreeMap<_, _>>())?,
+        Format::Text => print(&all.answers)?,
     }
-    heard.judge(None)
+    all.result(None)
 }
 
 /// The settings of one address, or only one of them.
@@ -68,7 +68,7 @@ async fn settings(address: &str, wanted: Option<&str>, target: &Target) -> Resul
     Ok(settings.into_iter().filter(|(key, _)| wanted.is_none_or(|w| w == key)).collect())
 }
 
-/// One line for what is the same everywhere, one per address for what is not.
+/// One line for a value that is the same at all addresses, else one line per address.
 fn print(nodes: &[(&str, Pairs)]) -> Result<(), Failure> {
     let keys: BTreeSet<&String> = nodes.iter().flat_map(|(_, settings)| settings.keys()).collect();
     for key in keys {

@@ -2,6 +2,7 @@
 
 use super::Failure;
 use super::output::Format;
+use crate::config::{DEFAULT_PORT, check_address};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -29,37 +30,30 @@ impl FromStr for Addresses {
     }
 }
 
+impl Default for Addresses {
+    /// A node of this machine with the default port.
+    fn default() -> Self {
+        Self(vec![format!("127.0.0.1:{DEFAULT_PORT}")])
+    }
+}
+
 impl fmt::Display for Addresses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.join(","))
     }
 }
 
-/// Checks `host:port`, with an IPv6 host in brackets.
-pub(crate) fn check_address(text: &str) -> Result<(), String> {
-    let wrong = |why: &str| format!("'{text}' is not host:port ({why})");
-    let (host, port) = text.rsplit_once(':').ok_or_else(|| wrong("no port"))?;
-    port.parse::<u16>().map_err(|_| wrong("the port is no number up to 65535"))?;
-    if host.is_empty() {
-        return Err(wrong("no host"));
-    }
-    if host.contains(':') && !(host.starts_with('[') && host.ends_with(']')) {
-        return Err(wrong("write an IPv6 address in brackets: [::1]:9876"));
-    }
-    Ok(())
-}
-
-/// Flags that every looking or changing command has.
+/// Flags of every command that asks nameservers.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Target {
-    /// Nameservers, separated by , or ;
-    #[arg(long, short = 'n', env = "NAMESRV_ADDR", default_value = "127.0.0.1:9876")]
+    /// Nameservers to ask: HOST:PORT of their RocketMQ ports, separated by , or ;
+    #[arg(long, short = 'n', env = "NAMESRV_ADDR", value_name = "ADDRESSES", default_value_t)]
     addr: Addresses,
-    /// Print JSON instead of a table
+    /// Print one JSON document instead of a table
     #[arg(long)]
     json: bool,
-    /// How long to wait for one answer, milliseconds
-    #[arg(long, default_value_t = 3000)]
+    /// How long to wait for each answer, connecting included, milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 3000)]
     timeout_ms: u64,
 }
 
@@ -79,10 +73,10 @@ impl Target {
         Duration::from_millis(self.timeout_ms)
     }
 
-    /// Asks each address in turn until one answers; fails with all that was heard when none does.
+    /// Asks each address in turn until one answers.
     ///
     /// # Errors
-    /// None answered.
+    /// No address answers; the failure has the messages of all.
     pub(crate) async fn first<T>(&self, ask: impl AsyncFn(&str) -> Result<T, Failure>) -> Result<T, Failure> {
         let mut failures = Vec::new();
         for address in self.addresses() {
@@ -95,32 +89,32 @@ impl Target {
     }
 
     /// Asks every address, also when one gives no answer.
-    pub(crate) async fn each<T>(&self, ask: impl AsyncFn(&str) -> Result<T, Failure>) -> Heard<'_, T> {
-        let mut heard = Heard { answers: Vec::new(), failures: Vec::new() };
+    pub(crate) async fn each<T>(&self, ask: impl AsyncFn(&str) -> Result<T, Failure>) -> Answers<'_, T> {
+        let mut all = Answers { answers: Vec::new(), failures: Vec::new() };
         for address in self.addresses() {
             match ask(address).await {
-                Ok(answer) => heard.answers.push((address, answer)),
-                Err(failure) => heard.failures.push(failure),
+                Ok(answer) => all.answers.push((address, answer)),
+                Err(failure) => all.failures.push(failure),
             }
         }
-        heard
+        all
     }
 }
 
-/// What all addresses said.
-pub(crate) struct Heard<'a, T> {
-    /// Those that answered, in the order given.
+/// The answers of several addresses.
+pub(crate) struct Answers<'a, T> {
+    /// Address and answer, in the order in which the addresses were given.
     pub(crate) answers: Vec<(&'a str, T)>,
-    /// Why the others did not.
+    /// Why the other addresses gave none.
     failures: Vec<Failure>,
 }
 
-impl<T> Heard<'_, T> {
-    /// After what was heard is shown: fails with what is wrong in it, and with each address that gave no answer.
+impl<T> Answers<'_, T> {
+    /// The result of the command, after the answers are shown; `wrong` says what is wrong with them, if anything.
     ///
     /// # Errors
-    /// As said.
-    pub(crate) fn judge(self, wrong: Option<String>) -> Result<(), Failure> {
+    /// Something is wrong with the answers, or an address gave none.
+    pub(crate) fn result(self, wrong: Option<String>) -> Result<(), Failure> {
         let all: Vec<Failure> = wrong.map(Failure::refused).into_iter().chain(self.failures).collect();
         if all.is_empty() { Ok(()) } else { Err(one_of(all)) }
     }

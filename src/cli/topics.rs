@@ -8,8 +8,8 @@ use serde::Deserialize;
 /// Flags of `topics`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only topics with a broker of this cluster
-    #[arg(long)]
+    /// Only topics with a broker of this RocketMQ cluster
+    #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
     #[command(flatten)]
     target: Target,
@@ -21,23 +21,23 @@ struct TopicList {
     topics: Vec<String>,
 }
 
-/// Asks each address and compares.
+/// Asks each address and compares the answers.
 ///
 /// # Errors
-/// No answer, a disabled list, or different lists.
+/// An address gives no answer or does not allow the list, or the lists differ.
 pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
-    let heard = args.target.each(async |address| list(address, args).await).await;
-    let Some((first_address, first)) = heard.answers.first() else { return heard.judge(None) };
+    let all = args.target.each(async |address| list(address, args).await).await;
+    let Some((first_address, first)) = all.answers.first() else { return all.result(None) };
     match args.target.format() {
         Format::Json => output::json(first)?,
         Format::Text if !first.is_empty() => output::line(&first.join("\n"))?,
         Format::Text => {}
     }
-    let wrong = heard.answers.iter().skip(1).find_map(|(address, topics)| {
+    let wrong = all.answers.iter().skip(1).find_map(|(address, topics)| {
         let topic = differing(first, topics)?;
         Some(format!("{first_address} and {address} differ: {topic} is known to one of them only"))
     });
-    heard.judge(wrong)
+    all.result(wrong)
 }
 
 /// The topics that one address knows, sorted.

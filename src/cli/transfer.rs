@@ -1,4 +1,4 @@
-//! `transfer`: hand the leadership over, before maintenance for instance.
+//! `transfer`: transfer the leadership to another node, before maintenance for instance.
 
 use super::{Failure, http, output, output::Format, target::Target};
 use hyper::Method;
@@ -7,23 +7,23 @@ use serde::{Deserialize, Serialize};
 /// Flags of `transfer`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Node that shall lead; without it the follower that is furthest
-    #[arg(long)]
+    /// Id of the node that shall lead [default: the voter with the newest log]
+    #[arg(long, value_name = "ID")]
     to: Option<u64>,
     #[command(flatten)]
     target: Target,
 }
 
-/// Who leads now.
+/// The answer: the leader after the transfer.
 #[derive(Debug, Serialize, Deserialize)]
 struct Transferred {
     leader: u64,
 }
 
-/// Asks the first node that answers; it works from any node.
+/// Asks the first node that answers: any node forwards it to the leader.
 ///
 /// # Errors
-/// No node answers, or the node named did not take over.
+/// No node answers, or the named node does not become leader in time.
 pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
     let body = serde_json::json!({ "to": args.to }).to_string();
     let timeout = args.target.timeout();

@@ -1,11 +1,11 @@
-//! `why`: what happened to a topic or a broker, out of the cluster's own history.
+//! `why`: what happened to a topic or a broker, from the history of the cluster.
 
 use super::{Failure, http, output, output::Format, target::Target};
 use crate::admin::history::HistoryView;
 use hyper::Method;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// What comes from another machine's clock need not be a time that can be written.
+/// RFC 3339 ends here. A time comes from the clock of another machine and may be anything.
 const YEAR_10000_UNIX_MS: u64 = 253_402_300_800_000;
 
 /// Flags of `why`.
@@ -13,17 +13,17 @@ const YEAR_10000_UNIX_MS: u64 = 253_402_300_800_000;
 pub(crate) struct Args {
     /// A topic, a broker name, or a broker's ip:port
     name: String,
-    /// At most so many records, the newest
-    #[arg(long, default_value_t = 50)]
+    /// How many records at most; the newest are shown
+    #[arg(long, value_name = "N", default_value_t = 50)]
     limit: usize,
     #[command(flatten)]
     target: Target,
 }
 
-/// Asks the first node that answers. Fails when the cluster knows nothing of that name.
+/// Asks the first node that answers.
 ///
 /// # Errors
-/// As said, or none answers.
+/// No node answers, or the cluster knows nothing of that name.
 pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
     let timeout = args.target.timeout();
     let path = path(&args.name, args.limit);
@@ -69,7 +69,7 @@ fn print(view: &HistoryView) -> Result<(), Failure> {
     Ok(())
 }
 
-/// UTC; from the year 10000 on the bare number.
+/// The time in UTC; from the year 10000 on the bare number of milliseconds.
 fn time(unix_ms: u64) -> String {
     if unix_ms >= YEAR_10000_UNIX_MS {
         return format!("{unix_ms} ms");

@@ -3,9 +3,8 @@
 use crate::protocol::properties;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
-/// A file's properties, taken out one by one; what is left at the end belongs to nobody.
+/// The properties of a file. Each is taken out once; those that are left at the end are not settings of a node.
 #[derive(Debug, Default)]
 pub struct PropertiesFile {
     path: PathBuf,
@@ -16,7 +15,7 @@ impl PropertiesFile {
     /// Reads a file.
     ///
     /// # Errors
-    /// It cannot be read, or is not in Java's properties format.
+    /// The file cannot be read, or is not in Java's properties format.
     pub fn read(path: &Path) -> Result<Self, String> {
         let text =
             std::fs::read(path).map_err(|e| format!("cannot read settings from {}: {e}", path.display()))?;
@@ -30,25 +29,24 @@ impl PropertiesFile {
         Ok(Self { path: path.to_owned(), properties })
     }
 
-    /// Takes a key's text.
-    pub fn take(&mut self, key: &str) -> Option<String> {
+    /// The path, for error messages.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the file has the key and it was not taken yet.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.properties.contains_key(key)
+    }
+
+    /// Takes the text of a key.
+    pub(super) fn take(&mut self, key: &str) -> Option<String> {
         self.properties.remove(key)
     }
 
-    /// Takes a key and reads its value.
-    ///
-    /// # Errors
-    /// The value is not what `what` says.
-    pub fn take_as<T: FromStr>(&mut self, key: &str, what: &str) -> Result<Option<T>, String> {
-        let Some(text) = self.take(key) else { return Ok(None) };
-        let value =
-            text.parse().map_err(|_| format!("{}: {key}={text} is not {what}", self.path.display()))?;
-        Ok(Some(value))
-    }
-
-    /// What nobody took.
-    pub fn rest(&self) -> impl Iterator<Item = &str> {
-        self.properties.keys().map(String::as_str)
+    /// What was not taken, by key.
+    pub(super) fn rest(self) -> impl Iterator<Item = (String, String)> {
+        self.properties.into_iter()
     }
 }
 
@@ -57,14 +55,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_taken_once_and_wrong_ones_named() {
+    fn values_are_taken_once() {
         let text = b"listenPort=9876\nbindAddress = 0.0.0.0 \nfoo=bar\n";
         let mut file = PropertiesFile::parse(Path::new("ns.conf"), text).unwrap();
-        assert_eq!(file.take_as::<u16>("listenPort", "a port"), Ok(Some(9876)));
-        assert_eq!(file.take_as::<u16>("listenPort", "a port"), Ok(None));
+        assert!(file.has("listenPort"));
+        assert_eq!(file.take("listenPort").as_deref(), Some("9876"));
+        assert_eq!(file.take("listenPort"), None);
+        assert!(!file.has("listenPort"));
         assert_eq!(file.take("bindAddress").unwrap(), "0.0.0.0");
-        let error = file.take_as::<u16>("foo", "a port").unwrap_err();
-        assert_eq!(error, "ns.conf: foo=bar is not a port");
-        assert_eq!(file.rest().count(), 0);
+        let rest: Vec<_> = file.rest().collect();
+        assert_eq!(rest, [("foo".to_owned(), "bar".to_owned())]);
     }
 }

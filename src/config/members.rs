@@ -1,6 +1,6 @@
 //! The list of members: `1=HOST:PEERPORT,2=…`.
 
-use crate::cli::target::check_address;
+use super::address::check_address;
 use raft::{Member, NodeId};
 use std::str::FromStr;
 
@@ -13,7 +13,7 @@ impl FromStr for Members {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut members: Vec<Member> = Vec::new();
-        // A separator at the end is nothing more; one in between, or two, stand where a member is missing.
+        // One separator at the end is allowed; every other one stands between two members.
         let text = text.trim();
         let text = text.strip_suffix([',', ';']).unwrap_or(text);
         for part in text.split([',', ';']).map(str::trim).filter(|_| !text.is_empty()) {
@@ -33,6 +33,9 @@ impl FromStr for Members {
 }
 
 /// One member: `ID=HOST:PEERPORT`.
+///
+/// # Errors
+/// The text is something else; the error says what is wrong.
 pub(crate) fn parse_member(part: &str) -> Result<Member, String> {
     let (id, address) = part.split_once('=').ok_or_else(|| format!("'{part}' is not ID=HOST:PEERPORT"))?;
     let id = parse_node_id(id.trim())?;
@@ -42,6 +45,9 @@ pub(crate) fn parse_member(part: &str) -> Result<Member, String> {
 }
 
 /// A node id: a number from 1.
+///
+/// # Errors
+/// Anything else.
 pub fn parse_node_id(text: &str) -> Result<NodeId, String> {
     match text.parse::<NodeId>() {
         Ok(id) if id > 0 => Ok(id),

@@ -1,6 +1,8 @@
 use super::*;
 use std::path::Path;
 
+mod settings_page;
+
 fn config(given: Given, text: &str) -> Result<Config, String> {
     Config::new(given, PropertiesFile::parse(Path::new("ns.conf"), text.as_bytes()).unwrap())
 }
@@ -8,7 +10,7 @@ fn config(given: Given, text: &str) -> Result<Config, String> {
 #[test]
 fn without_anything_it_is_one_node_with_javas_port() {
     let config = config(Given::default(), "").unwrap();
-    assert_eq!((config.node_id, config.members.len()), (1, 0));
+    assert_eq!((config.node.node_id, config.node.members.len()), (1, 0));
     let ports = [config.listen, config.peer_listen, config.http_listen].map(|a| a.port());
     assert_eq!(ports, [9876, 9976, 10076]);
     assert!(config.warnings.is_empty());
@@ -21,7 +23,7 @@ fn a_flag_beats_the_file_and_the_file_beats_the_default() {
     let both = config(given, text).unwrap();
     assert_eq!(both.listen.to_string(), "127.0.0.1:1234");
     assert_eq!(both.http_listen.to_string(), "127.0.0.1:80");
-    assert_eq!(both.server.serialization, Serialization::RocketMq);
+    assert_eq!(both.node.server.serialization, Serialization::RocketMq);
     let from_file = config(Given::default(), text).unwrap();
     assert_eq!(from_file.listen.to_string(), "10.0.0.1:5555");
     assert_eq!(from_file.peer_listen.to_string(), "10.0.0.1:5655");
@@ -45,7 +47,7 @@ fn javas_keys_are_sorted_into_their_kinds() {
     assert!(config.warnings[1].contains("noSuchKey"), "{:?}", config.warnings);
 }
 
-/// A file that Java's nameserver runs with: whoever moves must not be told that its keys are wrong.
+/// Java's nameserver runs with such a file: a warning that its keys are wrong would mislead its operator.
 #[test]
 fn javas_keys_of_its_paths_its_clients_and_its_controller_are_taken_without_effect() {
     let text = "kvConfigPath=/d/kv.json\nclientWorkerThreads=4\nuseTLS=false\ncontrollerDLegerGroup=g\n";
@@ -65,7 +67,7 @@ fn what_does_not_fit_is_refused_and_named() {
         ("members=1=a:1,2=b:2", "--node-id"),
         ("members=1=a", "members=1=a: 'a' is not host:port"),
         ("nodeId=0", "0 is not allowed"),
-        ("listenPort=x", "listenPort=x is not a port"),
+        ("listenPort=x", "ns.conf: listenPort=x is not a port"),
         ("connectionsMax=0", "connectionsMax=0"),
         ("brokerKeepAliveIntervalSeconds=0", "from 1 to 32767"),
         ("brokerKeepAliveIdleSeconds=40000", "from 0 to 32767"),
@@ -113,7 +115,7 @@ fn what_is_shown_is_read_again_as_it_is() {
         let same: Vec<_> = defaults.iter().filter(|line| shown(&first).contains(line)).collect();
         let left = if text.is_empty() { defaults.len() } else { usize::from(text == others) };
         assert_eq!(same.len(), left, "not of another value: {same:?}");
-        assert_eq!((first.secret, first.members), (again.secret, again.members));
+        assert_eq!((first.node.secret, first.node.members), (again.node.secret, again.node.members));
     }
 }
 
@@ -123,7 +125,46 @@ fn the_secret_is_read_and_never_shown() {
     let path = dir.path().join("secret");
     std::fs::write(&path, "very-secret\n").unwrap();
     let config = config(Given::default(), &format!("peerSecretFile={}", path.display())).unwrap();
-    assert_eq!(config.secret, b"very-secret");
+    assert_eq!(config.node.secret, b"very-secret");
     let shown = format!("{:?}", config.shown());
     assert!(!shown.contains("very-secret") && shown.contains(path.to_str().unwrap()), "{shown}");
+}
+
+#[test]
+fn every_default_is_within_its_own_range_and_every_key_stands_once() {
+    let defaults = config(Given::default(), "").unwrap();
+    for (number, setting) in SETTINGS.iter().enumerate() {
+        let text = setting.get(&defaults);
+        assert_eq!(setting.set(&mut defaults.clone(), &text), Ok(()), "{}", setting.key);
+        assert!(SETTINGS.iter().skip(number + 1).all(|other| other.key != setting.key), "{}", setting.key);
+        assert_eq!(Settings::kind(setting.key), SettingKind::Unknown, "{} is not replicated", setting.key);
+    }
+}
+
+#[test]
+fn code_319_shows_the_ports_that_were_bound_and_what_the_file_says() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let _in_runtime = runtime.enter();
+    let text = "bindAddress=127.0.0.1\nlistenPort=0\nserverChannelMaxIdleTimeSeconds=7\nconfigBlackList=a;b\n\
+                orderMessageEnable=true\nuseTLS=false\n";
+    let config = config(Given::default(), text).unwrap();
+    let listeners = Listeners::bind(config.listen, config.peer_listen, config.http_listen).unwrap();
+    let port = |listener: &TcpListener| listener.local_addr().unwrap().port().to_string();
+    let ports = [&listeners.clients, &listeners.peers, listeners.http.as_ref().unwrap()].map(port);
+    let shown = config.into_node(&listeners).unwrap().settings.shown;
+    let expected = [
+        ("bindAddress", "127.0.0.1"),
+        ("configBlackList", "configBlackList;configStorePath;kvConfigPath;a;b"),
+        ("configFile.orderMessageEnable", "true"),
+        ("configStorePath", ""),
+        ("httpListenPort", &ports[2]),
+        ("kvConfigPath", ""),
+        ("listenPort", &ports[0]),
+        ("peerListenPort", &ports[1]),
+        ("rocketmqHome", ""),
+        ("serverChannelMaxIdleTimeSeconds", "7"),
+        ("useTLS", "false"),
+    ];
+    let shown: Vec<(&str, &str)> = shown.iter().map(|(key, text)| (&**key, &**text)).collect();
+    assert_eq!(shown, expected);
 }

@@ -1,41 +1,53 @@
-//! Settings by request (318, 319).
+//! Settings (318, 319).
 
-use super::{After, Plan};
+use super::{Plan, ReplyShape};
 use crate::protocol::{Reply, properties, remarks};
 use crate::warn_limit::WarnLimit;
 use crate::wire::codes::result::NO_PERMISSION;
 use std::collections::BTreeMap;
 use storage::RouteInfo;
 use storage::command::{Change, Name, UpdateSettings};
-use storage::settings::{SettingKind, Settings};
 
-/// Keys that no request may change, whatever `configBlackList` adds.
-const BLACK_LIST: [&str; 4] = ["configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"];
+/// Paths of Java's nameserver. They have no effect here; code 319 shows them, and no request may change them.
+pub const JAVA_PATHS: [&str; 3] = ["configStorePath", "kvConfigPath", "rocketmqHome"];
+/// The key of the list of further keys that no request may change.
+const BLACK_LIST_KEY: &str = "configBlackList";
+/// What Java's own list names.
+const BLACK_LIST_DEFAULT: [&str; 3] = [BLACK_LIST_KEY, "configStorePath", "kvConfigPath"];
 
-/// Settings of one node that requests show and do not change.
+/// Settings of this node that code 319 shows and code 318 does not change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeSettings {
-    /// Java property name → text, for code 319: `listenPort`, `bindAddress` and the like.
+    /// The settings that code 319 shows, Java property name → text: `listenPort`, `bindAddress` and the like.
     pub shown: BTreeMap<Name, Name>,
     /// Keys that `configBlackList` adds to those that are always black-listed.
     pub black_list: Vec<Name>,
 }
 
+impl Default for NodeSettings {
+    /// What a node of Java's defaults shows.
+    fn default() -> Self {
+        let shown =
+            [("bindAddress", "0.0.0.0"), ("listenPort", "9876"), ("serverChannelMaxIdleTimeSeconds", "120")];
+        Self::new(shown.map(|(key, text)| (key, text.to_owned())), "")
+    }
+}
+
 impl NodeSettings {
-    /// What a node on this address shows; `black_list` is the text of `configBlackList`: keys with `;` between.
+    /// Settings of a node that shows these, by key; `black_list` is the text of `configBlackList`: keys with `;` between.
     #[must_use]
-    pub fn new(bind_address: &str, listen_port: u16, idle_s: u64, black_list: &str) -> Self {
+    pub fn new(shown: impl IntoIterator<Item = (&'static str, String)>, black_list: &str) -> Self {
         let added: Vec<Name> =
             black_list.split(';').map(str::trim).filter(|key| !key.is_empty()).map(Name::from).collect();
-        let mut shown_list: Vec<&str> = vec!["configBlackList", "configStorePath", "kvConfigPath"];
-        shown_list.extend(added.iter().map(|key| &**key).filter(|key| !BLACK_LIST.contains(key)));
+        let mut listed = BLACK_LIST_DEFAULT.to_vec();
+        listed.extend(added.iter().map(|key| &**key).filter(|key| !is_always_black_listed(key)));
         let mut node = Self { shown: BTreeMap::new(), black_list: Vec::new() };
-        node.show("bindAddress", bind_address);
-        node.show("configBlackList", &shown_list.join(";"));
-        node.show("listenPort", &listen_port.to_string());
-        node.show("serverChannelMaxIdleTimeSeconds", &idle_s.to_string());
-        for without_effect in ["configStorePath", "kvConfigPath", "rocketmqHome"] {
-            node.show(without_effect, "");
+        node.show(BLACK_LIST_KEY, &listed.join(";"));
+        for path in JAVA_PATHS {
+            node.show(path, "");
+        }
+        for (key, text) in shown {
+            node.show(key, &text);
         }
         node.black_list = added;
         node
@@ -47,8 +59,12 @@ impl NodeSettings {
     }
 
     fn is_black_listed(&self, key: &str) -> bool {
-        BLACK_LIST.contains(&key) || self.black_list.iter().any(|listed| **listed == *key)
+        is_always_black_listed(key) || self.black_list.iter().any(|listed| **listed == *key)
     }
+}
+
+fn is_always_black_listed(key: &str) -> bool {
+    key == BLACK_LIST_KEY || JAVA_PATHS.contains(&key)
 }
 
 /// UPDATE_NAMESRV_CONFIG: one entry for the whole request, or nothing of it. Settings of the node are left out with
@@ -56,10 +72,10 @@ impl NodeSettings {
 #[must_use]
 pub fn update(properties: Vec<(Name, Name)>, node: &NodeSettings) -> Plan<'static> {
     if properties.iter().any(|(key, _)| node.is_black_listed(key)) {
-        return Plan::Answer(Reply::refused(NO_PERMISSION, remarks::BLACK_LISTED));
+        return Plan::Reply(Reply::refused(NO_PERMISSION, remarks::BLACK_LISTED));
     }
     let (of_node, properties): (Vec<_>, Vec<_>) =
-        properties.into_iter().partition(|(key, _)| Settings::kind(key) == SettingKind::Node);
+        properties.into_iter().partition(|(key, _)| node.shown.contains_key(key));
     static IGNORED: WarnLimit = WarnLimit::new();
     if !of_node.is_empty()
         && let Some(held_back) = IGNORED.allow()
@@ -72,12 +88,12 @@ pub fn update(properties: Vec<(Name, Name)>, node: &NodeSettings) -> Plan<'stati
         );
     }
     if properties.is_empty() {
-        return Plan::Answer(Reply::success());
+        return Plan::Reply(Reply::success());
     }
-    Plan::Propose(Change::UpdateSettings(UpdateSettings { properties }), After::Plain)
+    Plan::Propose(Change::UpdateSettings(UpdateSettings { properties }), ReplyShape::Plain)
 }
 
-/// GET_NAMESRV_CONFIG: replicated settings and those of this node, by key.
+/// GET_NAMESRV_CONFIG: the replicated settings and the settings of this node, by key.
 #[must_use]
 pub fn get(table: &RouteInfo, node: &NodeSettings) -> Reply {
     let mut all: BTreeMap<&str, &str> = BTreeMap::new();

@@ -11,7 +11,7 @@ pub struct Settings {
     pub order_message_enable: bool,
     /// `returnOrderTopicConfigToBroker`: registrations are answered with namespace ORDER_TOPIC_CONFIG.
     pub return_order_topic_config_to_broker: bool,
-    /// `supportActingMaster`.
+    /// `supportActingMaster`: a slave stands in for a master that is missing.
     pub support_acting_master: bool,
     /// `enableTopicList`: codes 224, 311, 312, 313.
     pub enable_topic_list: bool,
@@ -19,11 +19,11 @@ pub struct Settings {
     pub enable_all_topic_list: bool,
     /// `notifyMinBrokerIdChanged`: code 905 is sent.
     pub notify_min_broker_id_changed: bool,
-    /// `needWaitForService`.
+    /// `needWaitForService`: no routes for a while after the start of a process.
     pub need_wait_for_service: bool,
-    /// `waitSecondsForService`.
+    /// `waitSecondsForService`: how long, seconds.
     pub wait_seconds_for_service: i32,
-    /// `deleteTopicWithBrokerRegistration`.
+    /// `deleteTopicWithBrokerRegistration`: a registration removes what it does not list.
     pub delete_topic_with_broker_registration: bool,
     /// Keys of Java that have no effect here, with the text that was set last; a default is not kept.
     pub without_effect: BTreeMap<Name, Name>,
@@ -36,23 +36,9 @@ pub enum SettingKind {
     Replicated,
     /// Replicated and shown, without any effect here.
     WithoutEffect,
-    /// A setting of one node ([`NODE_SETTINGS`]): never in a command, and the node itself adds it to what it shows.
-    Node,
-    /// Not known: ignored, as in Java.
+    /// No replicated setting: a command that names it changes nothing, as in Java.
     Unknown,
 }
-
-/// Settings of a node that code 319 shows as well: the node adds them, since they differ from node to node.
-/// Sorted.
-pub const NODE_SETTINGS: [&str; 7] = [
-    "bindAddress",
-    "configBlackList",
-    "configStorePath",
-    "kvConfigPath",
-    "listenPort",
-    "rocketmqHome",
-    "serverChannelMaxIdleTimeSeconds",
-];
 
 /// How Java reads a property.
 #[derive(Clone, Copy)]
@@ -74,17 +60,73 @@ const fn property(name: &'static str, form: Form, default: &'static str) -> Prop
     Property { name, form, default }
 }
 
-/// The names of the typed settings, in order.
-const REPLICATED: [&str; 9] = [
-    "deleteTopicWithBrokerRegistration",
-    "enableAllTopicList",
-    "enableTopicList",
-    "needWaitForService",
-    "notifyMinBrokerIdChanged",
-    "orderMessageEnable",
-    "returnOrderTopicConfigToBroker",
-    "supportActingMaster",
-    "waitSecondsForService",
+/// A setting with an effect: its name, what its values are, what they do, and where it is kept.
+pub struct ReplicatedSetting {
+    /// Java's property name.
+    pub name: &'static str,
+    /// What a value is: `true or false`, or a number with its unit.
+    pub form: &'static str,
+    /// What a value does, for an operator.
+    pub help: &'static str,
+    slot: fn(&mut Settings) -> Slot<'_>,
+}
+
+const fn flag(
+    name: &'static str,
+    slot: fn(&mut Settings) -> Slot<'_>,
+    help: &'static str,
+) -> ReplicatedSetting {
+    ReplicatedSetting { name, form: "true or false", help, slot }
+}
+
+/// All settings with an effect, in the order of their names.
+pub const REPLICATED: [ReplicatedSetting; 9] = [
+    flag(
+        "deleteTopicWithBrokerRegistration",
+        |s| Slot::Flag(&mut s.delete_topic_with_broker_registration),
+        "a registration removes the topics of its broker name that it does not list",
+    ),
+    flag(
+        "enableAllTopicList",
+        |s| Slot::Flag(&mut s.enable_all_topic_list),
+        "code 206 (all topics) is answered; false: refused",
+    ),
+    flag(
+        "enableTopicList",
+        |s| Slot::Flag(&mut s.enable_topic_list),
+        "codes 224, 311, 312 and 313 (topics of a cluster, unit topics) are answered; false: refused",
+    ),
+    flag(
+        "needWaitForService",
+        |s| Slot::Flag(&mut s.need_wait_for_service),
+        "a node answers no route for waitSecondsForService after its process started",
+    ),
+    flag(
+        "notifyMinBrokerIdChanged",
+        |s| Slot::Flag(&mut s.notify_min_broker_id_changed),
+        "the brokers of a broker name are told (code 905) when its smallest broker id changes",
+    ),
+    flag(
+        "orderMessageEnable",
+        |s| Slot::Flag(&mut s.order_message_enable),
+        "routes carry orderTopicConf, from the KV namespace ORDER_TOPIC_CONFIG",
+    ),
+    flag(
+        "returnOrderTopicConfigToBroker",
+        |s| Slot::Flag(&mut s.return_order_topic_config_to_broker),
+        "registrations are answered with the KV namespace ORDER_TOPIC_CONFIG",
+    ),
+    flag(
+        "supportActingMaster",
+        |s| Slot::Flag(&mut s.support_acting_master),
+        "a route names a slave as master while its broker name has none",
+    ),
+    ReplicatedSetting {
+        name: "waitSecondsForService",
+        form: "a number, seconds",
+        help: "see needWaitForService",
+        slot: |s| Slot::Number(&mut s.wait_seconds_for_service),
+    },
 ];
 
 /// Keys that Java shows and that mean nothing here, in order.
@@ -132,7 +174,7 @@ impl Default for Settings {
     }
 }
 
-/// A typed setting, to be read or written.
+/// Where a setting is kept, to read or write it.
 enum Slot<'a> {
     Flag(&'a mut bool),
     Number(&'a mut i32),
@@ -142,28 +184,26 @@ impl Settings {
     /// What a property name means.
     #[must_use]
     pub fn kind(name: &str) -> SettingKind {
-        if REPLICATED.contains(&name) {
+        if replicated(name).is_some() {
             SettingKind::Replicated
         } else if without_effect(name).is_some() {
             SettingKind::WithoutEffect
-        } else if NODE_SETTINGS.contains(&name) {
-            SettingKind::Node
         } else {
             SettingKind::Unknown
         }
     }
 
-    /// All properties with their text, sorted by name: what code 319 shows, but for [`NODE_SETTINGS`].
+    /// All properties with their text, sorted by name. Code 319 shows them, with those of the node.
     #[must_use]
     pub fn properties(&self) -> BTreeMap<&'static str, String> {
         let mut copy = self.clone();
         let mut all = BTreeMap::new();
-        for name in REPLICATED {
-            match copy.slot(name) {
-                Some(Slot::Flag(flag)) => all.insert(name, flag.to_string()),
-                Some(Slot::Number(number)) => all.insert(name, number.to_string()),
-                None => None,
+        for setting in &REPLICATED {
+            let text = match (setting.slot)(&mut copy) {
+                Slot::Flag(flag) => flag.to_string(),
+                Slot::Number(number) => number.to_string(),
             };
+            all.insert(setting.name, text);
         }
         for Property { name, default, .. } in &WITHOUT_EFFECT {
             let text = self.without_effect.get(*name).map_or(*default, |text| text);
@@ -189,7 +229,7 @@ impl Settings {
     }
 
     fn set(&mut self, name: &str, text: &str) {
-        match self.slot(name) {
+        match replicated(name).map(|setting| (setting.slot)(self)) {
             Some(Slot::Flag(flag)) => *flag = is_true(text),
             Some(Slot::Number(number)) => *number = text.parse().unwrap_or(*number),
             None => self.set_without_effect(name, text),
@@ -214,22 +254,10 @@ impl Settings {
             }
         }
     }
+}
 
-    fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
-        let flag = match name {
-            "deleteTopicWithBrokerRegistration" => &mut self.delete_topic_with_broker_registration,
-            "enableAllTopicList" => &mut self.enable_all_topic_list,
-            "enableTopicList" => &mut self.enable_topic_list,
-            "needWaitForService" => &mut self.need_wait_for_service,
-            "notifyMinBrokerIdChanged" => &mut self.notify_min_broker_id_changed,
-            "orderMessageEnable" => &mut self.order_message_enable,
-            "returnOrderTopicConfigToBroker" => &mut self.return_order_topic_config_to_broker,
-            "supportActingMaster" => &mut self.support_acting_master,
-            "waitSecondsForService" => return Some(Slot::Number(&mut self.wait_seconds_for_service)),
-            _ => return None,
-        };
-        Some(Slot::Flag(flag))
-    }
+fn replicated(name: &str) -> Option<&'static ReplicatedSetting> {
+    REPLICATED.iter().find(|setting| setting.name == name)
 }
 
 fn without_effect(name: &str) -> Option<&'static Property> {
@@ -273,7 +301,7 @@ waitSecondsForService=45 writeBufferHighWaterMark=0 writeBufferLowWaterMark=0";
     }
 
     #[test]
-    fn every_setting_can_be_changed_and_is_reported() {
+    fn every_setting_can_be_changed_and_the_change_is_reported() {
         for (name, text) in Settings::default().properties() {
             let other = match text.as_str() {
                 "true" => "false",
@@ -314,13 +342,11 @@ waitSecondsForService=45 writeBufferHighWaterMark=0 writeBufferLowWaterMark=0";
 
     #[test]
     fn kinds_do_not_overlap() {
-        for name in NODE_SETTINGS {
-            assert_eq!(Settings::kind(name), SettingKind::Node);
-            assert!(!Settings::default().properties().contains_key(name));
-        }
-        assert!(NODE_SETTINGS.is_sorted() && REPLICATED.is_sorted());
+        assert!(REPLICATED.iter().map(|setting| setting.name).is_sorted());
+        assert!(REPLICATED.iter().all(|setting| without_effect(setting.name).is_none()));
         assert_eq!(Settings::kind("orderMessageEnable"), SettingKind::Replicated);
         assert_eq!(Settings::kind("clusterTest"), SettingKind::WithoutEffect);
         assert_eq!(Settings::kind("clientWorkerThreads"), SettingKind::Unknown);
+        assert_eq!(Settings::kind("listenPort"), SettingKind::Unknown, "a setting of a node");
     }
 }

@@ -1,6 +1,8 @@
 //! `dev`: the one command that the README begins with.
 
-use crate::process::{PATIENCE, failure_of, follow, program, program_by, send_sigterm, stdout_of, until};
+use crate::process::{
+    PATIENCE, failure_of, follow, program, program_by, run, send_sigterm, stdout_of, until,
+};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -25,11 +27,13 @@ impl Dev {
         Some(dev)
     }
 
-    /// The rows of its table: node, pid, address.
-    fn nodes(&self) -> Vec<[String; 3]> {
-        let columns = |line: &String| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        let rows = self.printed.iter().map(columns).filter_map(|row| row.try_into().ok());
-        rows.skip_while(|row| *row != ["NODE", "PID", "ADDRESS"]).skip(1).collect()
+    /// The rows of its table: node, pid, address, HTTP address.
+    fn nodes(&self) -> Vec<[String; 4]> {
+        let words = |line: &String| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let rows =
+            self.printed.iter().map(words).skip_while(|row| *row != ["NODE", "PID", "ADDRESS", "HTTP"]);
+        let rows = rows.skip(1).map_while(|row| row.try_into().ok());
+        rows.collect()
     }
 
     /// The command that it says to try, by its name.
@@ -82,30 +86,33 @@ fn three_nodes_serve_the_printed_commands_work_and_no_process_is_left() {
     let mut dev = dev.expect("no free ports");
     let nodes = dev.nodes();
     assert_eq!(nodes.len(), 3, "{:#?}", dev.printed);
-    for ((id, port), [node, pid, address]) in (1..).zip(dev.port..).zip(&nodes) {
+    for ((id, port), [node, pid, address, http]) in (1..).zip(dev.port..).zip(&nodes) {
         assert_eq!((node, address), (&id.to_string(), &format!("127.0.0.1:{port}")));
+        assert_eq!(http, &format!("127.0.0.1:{}", port + 200));
         let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
         assert!(line.contains("serve") && line.contains(address), "{line}");
     }
 
     // In a shell that has this program nowhere on its path.
-    let run = |command: &str| program_by("sh").args(["-c", command]).output().unwrap();
+    let shell = |command: &str| program_by("sh").args(["-c", command]).output().unwrap();
     let mut status = None;
     until("all are ready and led", || {
-        let output = run(dev.command("status"));
+        let output = shell(dev.command("status"));
         let text = String::from_utf8(output.stdout).unwrap();
         let all = output.status.success() && text.matches("  yes").count() == 3;
         status = Some(text);
         all
     });
     assert!(status.unwrap().contains("leader"));
-    let play = run(&format!("{} --seconds 1", dev.command("play")));
+    let play = shell(&format!("{} --seconds 1", dev.command("play")));
     assert!(play.status.success(), "{play:?}");
     // Its brokers have left: the command runs, and says that the topic is gone.
-    let route = String::from_utf8(run(dev.command("route")).stdout).unwrap();
+    let route = String::from_utf8(shell(dev.command("route")).stdout).unwrap();
     assert_eq!(route.matches("code 17").count(), 3, "{route}");
 
-    let [[_, _, first], _, [_, _, last]] = &nodes[..] else { panic!("{nodes:?}") };
+    let [[_, _, first, _], _, [_, pid, last, _]] = &nodes[..] else { panic!("{nodes:?}") };
+    let status = stdout_of(&["status", "-n", first]);
+    assert_eq!(status.matches("  yes").count(), 3, "one address shows all members: {status}");
     stdout_of(&["kv", "put", "NS", "key", "value", "-n", first]);
     until("the entry is at another node", || {
         let output = program().args(["kv", "get", "NS", "key", "-n", last]).output().unwrap();
@@ -113,6 +120,15 @@ fn three_nodes_serve_the_printed_commands_work_and_no_process_is_left() {
     });
 
     assert_eq!(processes_with(dir.path()), 4);
+    let pid = rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    until("the killed member is shown as such, and is no failure", || {
+        let output = run(&["status", "--json", "-n", first]);
+        let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let ids: Vec<_> = (0..3).map(|at| status[at]["nodeId"].as_u64()).collect();
+        assert_eq!(ids, [1, 2, 3].map(Some), "{status}");
+        output.status.success() && status[1]["ready"] == true && status[2]["error"].is_string()
+    });
     assert_eq!(dev.terminate(), Some(0));
     assert_eq!(processes_with(dir.path()), 0);
 }

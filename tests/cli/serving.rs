@@ -64,7 +64,11 @@ fn the_log_is_json_and_has_the_levels_that_a_flag_asks_for() {
     let lines = log_at("info");
     assert!(lines.iter().all(|line| line["level"] == "INFO"), "{lines:#?}");
     let messages: Vec<&str> = lines.iter().map(|line| line["fields"]["message"].as_str().unwrap()).collect();
-    assert!(messages.contains(&"setting nodeId=1"), "{messages:#?}");
+    // What has its default is said at debug only.
+    let port = format!("setting listenPort={}", taken.local_addr().unwrap().port());
+    assert!(messages.contains(&port.as_str()) && !messages.contains(&"setting nodeId=1"), "{messages:#?}");
+    let has = |line: &serde_json::Value, text: &str| line["fields"]["message"] == text;
+    assert!(log_at("debug").iter().any(|line| has(line, "setting nodeId=1") && line["level"] == "DEBUG"));
     assert_eq!(log_at("warn").len(), 0);
 }
 

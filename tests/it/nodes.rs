@@ -1,6 +1,6 @@
 //! Nodes in this process, each on free ports with a directory of its own, started and stopped as the program does.
 
-use raft_namesrv::{Listeners, NodeConfig, RunError, Running, run};
+use raft_namesrv::{Listeners, NodeConfig, RunError, RunningNode, run};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running node.
 pub(crate) struct Node {
-    pub(crate) running: Running,
+    pub(crate) running: RunningNode,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<Result<(), RunError>>,
     machine: Machine,

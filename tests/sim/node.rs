@@ -280,7 +280,7 @@ impl Starting {
         liveness: Liveness,
         mut expired: mpsc::UnboundedReceiver<SessionId>,
     ) {
-        let settings = NodeSettings::new("0.0.0.0", 9876, 120, "");
+        let settings = NodeSettings::default();
         let mut options = ServiceOptions::new(self.id);
         let Readiness { recovery_wait, staleness_max } = self.setup.readiness;
         options.readiness = ReadinessOptions { recovery_wait, staleness_max };

@@ -1,4 +1,4 @@
-//! One pretend broker: what it carries, and its connection to one nameserver.
+//! One pretend broker: its topics, and its connection to one nameserver.
 
 use super::Stage;
 use crate::cli::Failure;
@@ -14,13 +14,13 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 /// Cluster of all pretend brokers.
 pub(super) const CLUSTER: &str = "play-cluster";
-/// Address of the first one: nobody listens there.
+/// Port of the first one's address: no process listens there.
 const FIRST_PORT: u32 = 30_000;
 /// Read queues of `play-topic-0` before the first change.
 const FIRST_CHANGE: u64 = 4;
-/// Between two heartbeats.
+/// Time between two heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// Before a connection is tried again.
+/// Time before a connection is tried again.
 const RETRY: Duration = Duration::from_millis(200);
 
 /// What a broker is at a moment.
@@ -51,12 +51,12 @@ impl Broker {
         }
     }
 
-    /// Changes its table; every connection registers at once.
+    /// Changes its topic table; every connection registers at once.
     pub(super) fn change(&self) {
         self.state.send_modify(|state| state.change += 1);
     }
 
-    /// Dies without a word, or comes back.
+    /// Closes its connections without unregistering, or comes back.
     pub(super) fn set_alive(&self, alive: bool) {
         if !alive {
             *self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -127,7 +127,7 @@ pub(super) async fn keep_registered(broker: Arc<Broker>, address: String, stage:
             let lived = live(&broker, &mut client, &stage).await;
             if lived.is_ok() && *stop.borrow() {
                 let command = client.request(request::UNREGISTER_BROKER);
-                // Whoever does not answer now forgets the broker by itself.
+                // A nameserver that does not answer now removes the broker when its connection ends.
                 drop(client.call(&broker.identified(command)).await);
                 return;
             }

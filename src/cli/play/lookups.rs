@@ -1,4 +1,4 @@
-//! A pretend client: looks topics up at one nameserver and counts what fails while that is up.
+//! A pretend client: it looks topics up at one nameserver and counts the look-ups that fail while that is up.
 
 use super::Stage;
 use crate::cli::client::Client;
@@ -9,9 +9,9 @@ use std::time::Duration;
 use storage::runtime::{Runtime, SystemRuntime};
 use tokio::time::{Instant, sleep};
 
-/// Between two look-ups of one client.
+/// Time between two look-ups of one client.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Before a connection is tried again.
+/// Time before a connection is tried again.
 const RETRY: Duration = Duration::from_millis(100);
 
 /// How a look-up ended.
@@ -27,8 +27,8 @@ enum Looked {
 
 /// Looks up until the play stops.
 ///
-/// A nameserver that has answered on a connection is up as long as that connection stands: an error or silence
-/// there is a failed look-up. A broken connection is not, and neither is "not ready" on a new one.
+/// A nameserver that has answered on a connection counts as up as long as that connection stands: an error or no answer
+/// in time is then a failed look-up. A broken connection is none, and neither is "not ready" on a new one.
 pub(super) async fn keep_looking(address: String, stage: Arc<Stage>) {
     while !*stage.stop.borrow() {
         if let Ok(client) = Client::connect(&address, stage.timeout).await {

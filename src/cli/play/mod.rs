@@ -21,40 +21,40 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// How long a broker stays away after it died.
+/// How long a broker stays away after it dropped its connections.
 const AWAY: Duration = Duration::from_secs(3);
 
 /// Flags of `play`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How many brokers
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    /// How many brokers, 1 to 10000
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     brokers: u16,
-    /// Number of the first broker: several plays share no broker when their numbers differ
+    /// Number of the first broker, up to 20000: several runs share no broker when their numbers differ
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=20_000))]
     first: u16,
-    /// How many topics each carries
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    /// How many topics each broker has, 1 to 100000
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     topics: u32,
-    /// Seconds between two registrations of a broker
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    /// Time between two registrations of a broker, seconds
+    #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     period: u64,
-    /// Silence after which a nameserver takes a broker for gone, which they register with [default: as nameservers do]
+    /// Idle time after which a nameserver removes a broker, milliseconds [default: that of the nameserver, 120000]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..))]
     broker_timeout_ms: Option<u32>,
-    /// Every so many milliseconds a broker changes a topic and registers at once
+    /// Every so many milliseconds one broker changes a topic and registers at once [default: never]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     change_every_ms: Option<u64>,
-    /// Every so many seconds a broker dies without a word, and comes back a little later
+    /// Every so many seconds one broker drops its connections, and comes back 3 s later [default: never]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..))]
     die_every: Option<u64>,
-    /// Clients that look topics up, at each nameserver
-    #[arg(long, default_value_t = 0)]
+    /// How many clients look topics up at each nameserver
+    #[arg(long, value_name = "N", default_value_t = 0)]
     lookups: u16,
-    /// Stop after so many seconds (otherwise at Ctrl-C)
+    /// Stop after so many seconds [default: at Ctrl-C]
     #[arg(long, value_name = "S")]
     seconds: Option<u64>,
-    /// At the end ask each nameserver, by linearizable reads, for every acknowledged change
+    /// At the end ask each nameserver, by linearizable reads, for every acknowledged change; a missing one is a failure
     #[arg(long)]
     check: bool,
     #[command(flatten)]
@@ -71,7 +71,7 @@ struct Counters {
     slowest_lookup_us: AtomicU64,
 }
 
-/// Told at the end.
+/// What the command prints at the end.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Summary {
@@ -171,7 +171,7 @@ async fn direct(args: &Args, stage: &Stage, brokers: &[Arc<Broker>]) {
 }
 
 fn any(brokers: &[Arc<Broker>]) -> &Arc<Broker> {
-    // There is at least one: the argument's range says so.
+    // The range of the argument allows no empty list.
     let count = u64::try_from(brokers.len()).unwrap_or(1).max(1);
     let number = usize::try_from(SystemRuntime.random_u64() % count).unwrap_or(0);
     &brokers[number]
@@ -181,7 +181,7 @@ fn any(brokers: &[Arc<Broker>]) -> &Arc<Broker> {
 async fn missing_changes(target: &Target, brokers: &[Arc<Broker>]) -> Vec<String> {
     let mut missing = Vec::new();
     for address in target.addresses() {
-        // Taken before the read: what was acknowledged by now must be there.
+        // Noted before the read: the read must show what is acknowledged by now.
         let acknowledged: Vec<_> = brokers.iter().filter_map(|b| Some((b, b.acknowledged()?))).collect();
         let route = match counted_route(address, target.timeout()).await {
             Ok(route) => route,

@@ -1,9 +1,9 @@
 //! Where a topic is: the body of GET_ROUTEINFO_BY_TOPIC.
 
+use super::ORDER_TOPIC_NAMESPACE;
 use super::brokers::broker_data;
 use super::writer::Writer;
-use super::{ORDER_TOPIC_NAMESPACE, RouteStyle};
-use crate::protocol::GetRoute;
+use crate::protocol::{GetRoute, JsonStyle};
 use bytes::Bytes;
 use std::borrow::Cow;
 use storage::RouteInfo;
@@ -37,7 +37,7 @@ pub fn route(table: &RouteInfo, ask: &GetRoute<'_>) -> Option<Bytes> {
         return None;
     }
     // A filtered route passes through Java's default writer once more: it has the old style for every client.
-    let style = if ask.zone.is_some() { RouteStyle::Old } else { ask.style };
+    let style = if ask.zone.is_some() { JsonStyle::Old } else { ask.style };
     if let Some(zone) = ask.zone {
         shown.retain(|one| one.is_near(zone));
     }

@@ -11,7 +11,7 @@ const FOLDERS: [&str; 2] = ["json", "rocketmq"];
 struct Recorded {
     from: String,
     frame: Frame,
-    is_answer: bool,
+    is_response: bool,
 }
 
 /// Every well-formed frame of all recordings and captures.
@@ -22,16 +22,16 @@ fn recorded() -> Vec<Recorded> {
             for step in data::load(folder, &name).steps {
                 let from = format!("{folder}/{name}: {}", step.desc);
                 let answers = step.answer.into_iter().chain(step.variants.into_values()).chain(step.answers);
-                all.extend(answers.map(|frame| Recorded { from: from.clone(), frame, is_answer: true }));
+                all.extend(answers.map(|frame| Recorded { from: from.clone(), frame, is_response: true }));
                 let requests = step.send.into_iter().chain(step.push);
-                all.extend(requests.map(|frame| Recorded { from: from.clone(), frame, is_answer: false }));
+                all.extend(requests.map(|frame| Recorded { from: from.clone(), frame, is_response: false }));
             }
         }
     }
     all.extend(data::captured().into_iter().map(|captured| Recorded {
         from: format!("capture of {}", captured.peer),
         frame: captured.frame,
-        is_answer: !captured.to_server,
+        is_response: !captured.to_server,
     }));
     assert!(all.len() > 2_000, "only {} frames", all.len());
     all
@@ -81,7 +81,7 @@ fn every_frame_reads_as_the_independent_reader_has_it() {
 #[test]
 fn every_answer_of_java_is_written_as_java_writes_it() {
     let mut same = 0;
-    for recorded in recorded().into_iter().filter(|recorded| recorded.is_answer) {
+    for recorded in recorded().into_iter().filter(|recorded| recorded.is_response) {
         let bytes = recorded.frame.bytes();
         let mut command = decode(&bytes);
         if command.serialization == Serialization::RocketMq {
@@ -106,10 +106,10 @@ fn every_answer_of_java_is_written_as_java_writes_it() {
 
 #[test]
 fn every_request_that_java_carries_out_is_understood() {
-    for recorded in recorded().into_iter().filter(|recorded| !recorded.is_answer) {
+    for recorded in recorded().into_iter().filter(|recorded| !recorded.is_response) {
         let command = decode(&recorded.frame.bytes());
         match Request::parse(&command) {
-            Ok(Request::RegisterBroker) => {}
+            Ok(Request::RegisterBroker(_)) => {}
             Ok(Request::Unsupported(code)) => {
                 let known = [0, 10, 34, 107, 220, 905, 999, 1001, 1005, 30000, -1, 70000];
                 assert!(known.contains(&code), "{}: code {code}", recorded.from);

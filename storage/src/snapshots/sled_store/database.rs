@@ -26,7 +26,7 @@ pub(super) struct Database {
     directory: PathBuf,
     /// `None` only while it is dropped.
     sled: Option<sled::Db>,
-    /// sled's data file, to sync it: sled's own flush does not (docs/decisions/003).
+    /// sled's data file, to sync it: sled's own flush does not (docs/decisions/002).
     data: File,
 }
 

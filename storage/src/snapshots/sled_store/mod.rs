@@ -8,7 +8,7 @@
 //!
 //! Each snapshot is a database of its own that is written once, sealed and only read afterwards. So nothing that
 //! counts is ever overwritten, a snapshot goes by deleting its directory, and damage in one does not reach the other.
-//! Why, and what sled does not do by itself: `docs/decisions/003-sled-for-snapshots.md`.
+//! Why, and what sled does not do by itself: `docs/decisions/002-log-files-and-sled-snapshots.md`.
 //!
 //! sled reads and writes through its own files, so this store does too; a simulation uses
 //! [`MemorySnapshots`](super::MemorySnapshots).

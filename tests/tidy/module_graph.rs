@@ -219,11 +219,6 @@ fn describe((user, used): &(String, String), places: &Places) -> String {
 
 /// Circles that are still there: crate, module, its children that use each other. Only to be shortened.
 const KNOWN_CIRCLES: &[(&str, &str, &str)] = &[
-    ("src", "crate", "admin listeners run stores"),
-    ("src", "crate", "cli config"),
-    ("src", "crate", "events handlers server service"),
-    ("src", "crate::protocol", "body request"),
-    ("src", "crate::server", "registry worker"),
     ("raft/src", "crate", "consensus health leader local peer proposals"),
     ("raft/src", "crate::consensus", "applied_state membership_codec snapshot state_machine types"),
 ];

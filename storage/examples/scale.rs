@@ -58,7 +58,7 @@ fn run(title: &str, topics: usize, brokers: usize, leaving: usize) {
         table.apply_entry(LogId { term: 1, index: 1_000 }, &[removal])
     });
     println!("  {:?}, {} events", applied.outcomes, applied.events.len());
-    time("drop of the table of before", || drop(held));
+    time("drop of the table of before", || drop(shared));
     println!("  resident memory {} MiB", resident_mib());
 }
 

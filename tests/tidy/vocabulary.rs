@@ -2,6 +2,7 @@
 
 use crate::rust_source::RustSource;
 use crate::{assert_none, rust_sources};
+use std::collections::BTreeMap;
 
 /// Words that no identifier and no file name may have as a part, each with what to write instead.
 const REFUSED_WORDS: [(&str, &str); 37] = [
@@ -111,9 +112,13 @@ fn in_path(path: &str) -> Vec<String> {
 fn in_text(path: &str, text: &str) -> Vec<String> {
     let source = RustSource::parse(text);
     let mut found = Vec::new();
+    // Most identifiers of a file come many times.
+    let mut refused = BTreeMap::new();
     for (number, line) in (1..).zip(source.lines()) {
         for identifier in line.split(|c: char| !c.is_alphanumeric() && c != '_') {
-            if let Some((word, instead)) = refused_word(identifier) {
+            if let Some((word, instead)) =
+                *refused.entry(identifier).or_insert_with(|| refused_word(identifier))
+            {
                 found.push(format!("{path}:{number}: '{word}' in {identifier}; write: {instead}"));
             }
         }

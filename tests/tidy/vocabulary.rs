@@ -143,7 +143,9 @@ const NOT_YET_CLEAN: &[&str] = &[
     "src/server/",
     "src/service/",
     "src/warn_limit.rs",
-    "tests/it/",
+    "tests/in_process/connections.rs",
+    "tests/in_process/liveness/",
+    "tests/in_process/readiness.rs",
     "tests/sim/",
 ];
 

@@ -21,7 +21,7 @@ fn raise_open_files() -> bool {
     limit.maximum.is_none_or(|maximum| maximum >= CLIENTS as u64 + OTHER_FILES)
 }
 
-/// `cargo test --test cli ten_thousand -- --nocapture` prints what it costs.
+/// `cargo test --test processes ten_thousand -- --nocapture` prints what it costs.
 #[test]
 fn ten_thousand_clients_at_one_follower_are_answered() {
     if !raise_open_files() {

@@ -191,7 +191,7 @@ async fn a_registration_that_waited_never_undoes_a_later_one() {
     let nodes = nodes::cluster(3).await;
     let mut early = Client::connect(nodes[0].address()).await;
     let mut late = Client::connect(nodes[1].address()).await;
-    let overtaken = &nodes[0].running.service.registrations.conflicts;
+    let superseded = &nodes[0].running.service.registrations.conflicts;
     let state = |counter: i64| Broker {
         counter,
         topics: vec![("b_t0".to_owned(), i32::try_from(counter).unwrap()), ("b_t1".to_owned(), 4)],
@@ -201,10 +201,10 @@ async fn a_registration_that_waited_never_undoes_a_later_one() {
     let mut seen = 0;
     for round in 1..=ROUNDS_MAX {
         let (older, newer) = (state(round * 2).register(), state(round * 2 + 1).register());
-        let before = overtaken.get();
+        let before = superseded.get();
         tokio::join!(late.done(&newer), early.done(&older));
         nodes::same_revision(&nodes).await;
-        if overtaken.get() == before {
+        if superseded.get() == before {
             continue;
         }
         let route = late.route("b_t0").await.unwrap();

@@ -1,8 +1,8 @@
 //! Which brokers stay and which go, at three nodes over real connections.
 
-mod closes;
+mod disconnects;
 mod expiry;
-mod notices;
+mod min_broker_id_notices;
 mod quorum;
 mod races;
 

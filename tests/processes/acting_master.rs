@@ -28,19 +28,19 @@ fn why_a_topic_may_not_be_written_and_then_may_again_is_in_the_log_and_in_the_hi
     let line = "write permission changed revision=";
     until("the log says so", || node.has_logged(line));
     assert!(permission_is(4));
-    let told = why();
+    let reason = why();
     assert!(
-        told.contains(
+        reason.contains(
             "2 topics of g may no longer be written: its master is gone, a slave acts as the master"
         ),
-        "{told}"
+        "{reason}"
     );
 
     // With the version that it had before: its registration is the reason that brings the permission back.
     let _master = register("0", "10.0.0.1:10911");
     assert!(permission_is(6));
     until("the log says so", || node.has_logged("topic changed revision="));
-    let told = why();
-    assert!(told.contains("t0 changed on g"), "{told}");
-    println!("{told}");
+    let reason = why();
+    assert!(reason.contains("t0 changed on g"), "{reason}");
+    println!("{reason}");
 }

@@ -104,7 +104,7 @@ pub const REPLICATED: [ReplicatedSetting; 9] = [
     flag(
         "notifyMinBrokerIdChanged",
         |s| Slot::Flag(&mut s.notify_min_broker_id_changed),
-        "the brokers of a broker name are told (code 905) when its smallest broker id changes",
+        "the brokers of a broker name get code 905 when its lowest broker id changes",
     ),
     flag(
         "orderMessageEnable",

@@ -60,7 +60,7 @@ fn the_idle_time_of_a_broker_grows_until_its_next_heartbeat() {
 }
 
 #[test]
-fn why_tells_when_a_topic_came_and_that_its_broker_left() {
+fn why_shows_when_a_topic_came_and_that_its_broker_left() {
     let dir = tempfile::tempdir().unwrap();
     let node = Node::start(dir.path(), &[]);
     let at = node.at();
@@ -71,12 +71,12 @@ fn why_tells_when_a_topic_came_and_that_its_broker_left() {
 
     drop(play);
     until("the broker is gone", || crate::process::brokers(&at).is_empty());
-    let told = json_of(&["why", "play-topic-0", "--json", "-n", &at]);
-    assert_eq!(told["known"], false, "{told}");
+    let history = json_of(&["why", "play-topic-0", "--json", "-n", &at]);
+    assert_eq!(history["known"], false, "{history}");
     let kinds: Vec<&str> =
-        told["records"].as_array().unwrap().iter().map(|r| r["kind"].as_str().unwrap()).collect();
+        history["records"].as_array().unwrap().iter().map(|r| r["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["brokerRegistered", "topicNew", "brokerRemoved", "brokerNameGone", "topicGone"]);
-    assert!(told["records"][0]["peer"].as_str().unwrap().starts_with("127.0.0.1:"), "{told}");
+    assert!(history["records"][0]["peer"].as_str().unwrap().starts_with("127.0.0.1:"), "{history}");
     let text = stdout_of(&["why", "127.0.0.1:30000", "-n", &at, "--limit", "1"]);
     assert!(text.contains("it closed its last connection") && text.contains("1 older records"), "{text}");
 
@@ -86,18 +86,18 @@ fn why_tells_when_a_topic_came_and_that_its_broker_left() {
 }
 
 #[test]
-fn an_unknown_topic_and_a_silent_address_are_failures_that_name_them() {
+fn an_unknown_topic_and_an_address_without_answer_are_failures_that_name_them() {
     let dir = tempfile::tempdir().unwrap();
     let node = Node::start(dir.path(), &[]);
     let (code, text) = failure_of(&["route", "no-such-topic", "-n", &node.at()]);
     assert_eq!(code, 1);
     assert!(text.contains("no-such-topic") && text.contains(&node.at()), "{text}");
 
-    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let unanswered = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     for command in ["status", "topics", "brokers", "settings"] {
-        let (code, text) = failure_of(&[command, "-n", &silent, "--timeout-ms", "500"]);
+        let (code, text) = failure_of(&[command, "-n", &unanswered, "--timeout-ms", "500"]);
         assert_eq!(code, 1, "{command}: {text}");
-        assert!(text.contains(&silent) || text.contains("127.0.0.1"), "{command}: {text}");
+        assert!(text.contains(&unanswered) || text.contains("127.0.0.1"), "{command}: {text}");
     }
     assert_eq!(failure_of(&["status", "-n", "a:1,a:1"]).0, 2);
 }
@@ -206,7 +206,7 @@ fn a_node_is_taken_in_made_a_voter_and_the_first_one_is_removed() {
     let new = format!("2={}", second.peers());
     let added = json_of(&["members", "add", &new, "--json", "-n", &first.at()]);
     assert_eq!((added[1]["id"].as_u64(), added[1]["voter"].as_bool()), (Some(2), Some(false)), "{added}");
-    // Both at the same node here: who asked, and what came of it.
+    // The same node logs here which address asked, and what came of it.
     let log = first.logged_until("members changed");
     let asked = log.iter().find(|line| line.contains("asked to change the members")).unwrap();
     assert!(asked.contains("peer=127.0.0.1:") && asked.contains(&second.peers()), "{asked}");

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-/// A cluster by `dev`; told to end when dropped.
+/// A cluster by `dev`; it gets SIGTERM when dropped.
 struct Dev {
     child: Child,
     port: u16,

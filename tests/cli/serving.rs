@@ -72,7 +72,7 @@ fn the_log_is_json_when_asked_for_and_as_much_as_asked_for() {
     assert_eq!(log_at("warn").len(), 0);
 }
 
-/// Whoever waits for Java's line must not see it, and must not wait.
+/// A script that waits for Java's line must not see it, and must not wait.
 #[test]
 fn a_taken_port_is_exit_code_3_and_names_the_address() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -94,8 +94,8 @@ fn a_taken_port_is_exit_code_3_and_names_the_address() {
     }
 }
 
-/// What it answers by then does not matter: without its log nothing can be acknowledged, and whoever watches over the
-/// process must be able to tell this end from a refusal.
+/// The answers by then do not matter: without its log the node can acknowledge nothing. A supervisor must be able to
+/// distinguish this end from a refusal.
 #[test]
 fn a_log_that_cannot_be_written_any_more_is_exit_code_4() {
     let dir = tempfile::tempdir().unwrap();

@@ -41,7 +41,10 @@ fn values(setting: &Setting) -> String {
 }
 
 fn of_a_node(page: &mut String, defaults: &Config) {
-    page.push_str("\n## Settings of a node\n\nCode 319 shows those marked with *, since Java's nameserver has them too.\n");
+    page.push_str(
+        "\n## Settings of a node\n\nCode 319 shows those marked with *, since Java's nameserver has them too, and \
+         `configBlackList` with Java's own keys.\n",
+    );
     for group in Group::ALL {
         let _ = write!(page, "\n### {}\n\n", group.title());
         page.push_str(&row(&["key", "default", "values", "what it does"]));

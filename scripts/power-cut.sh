@@ -62,16 +62,16 @@ RANDOM=$((seed % 32768))
 
 # One cut. Says what it found; its status is the verdict.
 trial() {
-  local number=$1 image=$work/image copy=$work/copy facts=$work/facts deadline pause_ms
+  local number=$1 image=$work/image copy=$work/copy history=$work/history deadline pause_ms
   # Said out loud: a function that is asked for its verdict does not stop at errors by itself.
   if ! { truncate -s 1G "$image" && mkfs.ext4 -q -F "$image" && mount -o loop "$image" "$mount"; }; then
     refuse "trial $number: an image cannot be made or mounted"
   fi
-  : > "$facts"
-  "$torture" writer "$mount/data" --seed $((seed + number)) "${only[@]}" > "$facts" 2> "$work/writer.log" &
+  : > "$history"
+  "$torture" writer "$mount/data" --seed $((seed + number)) "${only[@]}" > "$history" 2> "$work/writer.log" &
   writer=$!
   deadline=$((SECONDS + 20))
-  until grep -q '^ready' "$facts"; do
+  until grep -q '^ready' "$history"; do
     if ! kill -0 "$writer" 2> /dev/null || [ "$SECONDS" -ge "$deadline" ]; then
       echo "the writer did not begin: $(tail -n 1 "$work/writer.log")"
       return 1
@@ -85,7 +85,7 @@ trial() {
     return 1
   fi
   # What is acknowledged is read first: nothing is added while the writer is stopped, but be plain about the order.
-  if ! { cp "$facts" "$work/acknowledged" && cp --sparse=always "$image" "$copy"; }; then
+  if ! { cp "$history" "$work/acknowledged" && cp --sparse=always "$image" "$copy"; }; then
     refuse "trial $number: the image cannot be copied"
   fi
   end_writer
@@ -113,7 +113,7 @@ for number in $(seq "$trials"); do
     mkdir -p "$keep/$number"
     mv "$work/copy" "$work/acknowledged" "$keep/$number/" 2> /dev/null || true
   fi
-  rm -f "$work/image" "$work/copy" "$work/facts" "$work/acknowledged"
+  rm -f "$work/image" "$work/copy" "$work/history" "$work/acknowledged"
 done
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -5,29 +5,39 @@
 //!                                            └─ write → Command → propose → Outcome → Reply ─┴→ bytes
 //! ```
 //!
+//! From the bottom up, each module uses only those above it in this list:
+//!
+//! - [`counter`], `warn_limit`: a counter for metrics, a limit for warnings that a peer can cause.
 //! - [`wire`]: bytes ⇄ [`wire::RemotingCommand`].
 //! - [`protocol`]: [`wire::RemotingCommand`] ⇄ [`protocol::Request`] and [`protocol::Reply`], and their JSON bodies.
-//! - [`handlers`]: the rules of a nameserver, synchronous.
+//! - [`route_cache`]: encoded routes. [`handlers`]: the rules of a nameserver, synchronous.
+//! - [`liveness`]: which brokers are alive; the only reader of the clock.
+//! - [`event_log`]: the events of applied entries as log lines.
 //! - [`service`]: carries requests out; the only way of a request to Raft.
 //! - [`server`]: sockets, limits, drain, notices to brokers.
-//! - [`admin`]: the HTTP port; [`config`]: the settings of a node; [`cli`]: the command line.
-//! - [`liveness`]: which brokers are alive; the only reader of the clock.
+//! - [`node`]: settings, ports and handles of a node. `data_directory`: opens its files.
+//! - [`admin`]: the HTTP port. `run`: starts and stops a node.
+//! - [`config`]: the settings of a node from flags, environment and file; [`cli`]: the command line.
 
 pub mod admin;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod checks;
 pub mod cli;
 pub mod config;
+pub mod counter;
+mod data_directory;
+pub mod event_log;
 pub mod handlers;
-mod listeners;
 pub mod liveness;
+pub mod node;
 pub mod protocol;
+pub mod route_cache;
+mod run;
 pub mod server;
 pub mod service;
+mod warn_limit;
 pub mod wire;
 
-mod drift;
-pub mod events;
-mod run;
-mod stores;
-mod warn_limit;
-
-pub use run::{Listeners, NodeConfig, RunError, Running, run};
+pub use node::{Listeners, NodeConfig, RunError, RunningNode};
+pub use run::run;

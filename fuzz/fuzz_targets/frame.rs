@@ -1,8 +1,4 @@
 //! The bytes of a connection.
 #![no_main]
 
-#[allow(dead_code, reason = "each target runs one of them")]
-#[path = "../../tests/it/parsers/checks.rs"]
-mod checks;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| checks::frames(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| raft_namesrv::checks::frames(bytes));

@@ -1,7 +1,7 @@
 //! `GET /api/v1/history`: what happened to a topic or a broker, out of the tables' bounded history.
 
 use super::api::seconds;
-use crate::events::what_is_claimed;
+use crate::event_log::describe_conflict;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use storage::RouteInfo;
@@ -147,7 +147,7 @@ fn now(table: &RouteInfo, name: &str) -> Option<String> {
             processes.join(", ")
         ));
     }
-    for (key, live) in table.lives().filter(|(key, _)| *key.address == *name) {
+    for (key, live) in table.live_brokers().filter(|(key, _)| *key.address == *name) {
         found.push(format!("{name} is id {} of broker {} in cluster {}", live.id, live.broker, key.cluster));
     }
     (!found.is_empty()).then(|| found.join("; "))
@@ -208,7 +208,10 @@ fn told(event: &Event) -> Option<(&'static str, String)> {
         }
         Event::Conflict { kind, broker, id, holder, claimant } => (
             "conflict",
-            format!("{}: {broker} id {id}, held by {holder}, claimed by {claimant}", what_is_claimed(*kind)),
+            format!(
+                "{}: {broker} id {id}, held by {holder}, claimed by {claimant}",
+                describe_conflict(*kind)
+            ),
         ),
         Event::ClusterGone { .. }
         | Event::MinBrokerIdChanged { .. }
@@ -220,8 +223,8 @@ fn told(event: &Event) -> Option<(&'static str, String)> {
 
 fn reason(cause: RemovedBy) -> String {
     match cause {
-        RemovedBy::Removal(Cause::Expired { silence_ms }) => {
-            format!("silent for {}", seconds(silence_ms))
+        RemovedBy::Removal(Cause::Expired { idle_ms }) => {
+            format!("silent for {}", seconds(idle_ms))
         }
         RemovedBy::Removal(Cause::Disconnected) => "it closed its last connection".to_owned(),
         RemovedBy::Removal(Cause::Asked) => "asked for".to_owned(),

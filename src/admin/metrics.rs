@@ -2,9 +2,9 @@
 //! from outside (topic, address).
 
 use super::api::{CountsView, Readiness};
+use crate::counter::Counter;
 use crate::liveness::Totals;
-use crate::run::Running;
-use crate::server::Counter;
+use crate::node::RunningNode;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -19,7 +19,7 @@ use std::time::Duration;
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// All metrics of a node.
-pub(super) fn text(running: &Running) -> Result<String, fmt::Error> {
+pub(super) fn text(running: &RunningNode) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("rocketmq_namesrv");
     registry.register_collector(Box::new(NodeMetrics(running.clone())));
     let mut text = String::new();
@@ -27,7 +27,7 @@ pub(super) fn text(running: &Running) -> Result<String, fmt::Error> {
     Ok(text)
 }
 
-struct NodeMetrics(Running);
+struct NodeMetrics(RunningNode);
 
 impl fmt::Debug for NodeMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -138,7 +138,7 @@ fn node(out: &mut Out<'_>, status: &Status, readiness: &Readiness) -> fmt::Resul
     Ok(())
 }
 
-fn tables(out: &mut Out<'_>, running: &Running) -> fmt::Result {
+fn tables(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {
     let counts = CountsView::new(&running.node.table());
     out.gauge("topics", "Topics in the table", None, counts.topics as u64)?;
     out.gauge("brokers", "Registered broker processes", None, counts.brokers as u64)?;
@@ -146,7 +146,7 @@ fn tables(out: &mut Out<'_>, running: &Running) -> fmt::Result {
     out.gauge("clusters", "RocketMQ clusters in the table", None, counts.clusters as u64)
 }
 
-fn port(out: &mut Out<'_>, running: &Running) -> fmt::Result {
+fn port(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {
     let c = running.server.counters();
     out.gauge("connections_open", "Open connections", None, c.connections_now.get())?;
     out.counter("connections", "Connections taken", None, c.connections.get())?;
@@ -173,7 +173,7 @@ fn port(out: &mut Out<'_>, running: &Running) -> fmt::Result {
         Some(&Unit::Bytes),
         c.in_flight_bytes_now.get(),
     )?;
-    let routes = &running.service.routes;
+    let routes = running.service.routes();
     out.gauge("route_cache", "Encoded routes that are held", Some(&Unit::Bytes), routes.bytes() as u64)?;
     let lookups = [("hit", &routes.hits), ("miss", &routes.misses)];
     out.counted("route_cache_lookups", "Routes looked for among the encoded ones", "result", lookups)?;
@@ -181,7 +181,7 @@ fn port(out: &mut Out<'_>, running: &Running) -> fmt::Result {
     out.counter("sent", "Bytes sent", Some(&Unit::Bytes), c.sent_bytes.get())
 }
 
-fn registrations(out: &mut Out<'_>, running: &Running) -> fmt::Result {
+fn registrations(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {
     let c = &running.service.registrations;
     let results = [
         ("known_bytes", &c.known_bytes),
@@ -208,7 +208,7 @@ fn registrations(out: &mut Out<'_>, running: &Running) -> fmt::Result {
     )
 }
 
-fn liveness(out: &mut Out<'_>, running: &Running) -> fmt::Result {
+fn liveness(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {
     let Totals { guard, counters } = running.liveness.totals();
     let removed = [("expired", counters.expired), ("disconnected", counters.disconnected)];
     let removed = removed.map(|(cause, count)| (cause.to_owned(), count));

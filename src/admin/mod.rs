@@ -6,12 +6,12 @@ pub mod history;
 mod metrics;
 mod routes;
 
-use crate::run::Running;
+use crate::node::RunningNode;
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
 
 /// Answers as long as the node lives.
-pub(crate) async fn serve(listener: TcpListener, running: Running) {
+pub(crate) async fn serve(listener: TcpListener, running: RunningNode) {
     let router = routes::router(running).into_make_service_with_connect_info::<SocketAddr>();
     if let Err(error) = axum::serve(listener, router).await {
         tracing::error!(%error, "the HTTP port is no longer served");

@@ -3,7 +3,7 @@
 use super::api::{self, MemberChangeRequest, MemberView, Readiness, StatusView};
 use super::history::HistoryView;
 use super::metrics;
-use crate::run::Running;
+use crate::node::RunningNode;
 use axum::Json;
 use axum::Router;
 use axum::extract::{ConnectInfo, Query, State};
@@ -23,7 +23,7 @@ const TRANSFER_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a change of the members may take: a new node has to catch up first.
 const MEMBERS_TIMEOUT: Duration = Duration::from_secs(110);
 
-pub(super) fn router(running: Running) -> Router {
+pub(super) fn router(running: RunningNode) -> Router {
     Router::new()
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
@@ -42,7 +42,7 @@ async fn livez() -> &'static str {
     "alive\n"
 }
 
-async fn readyz(State(running): State<Running>) -> Response {
+async fn readyz(State(running): State<RunningNode>) -> Response {
     let readiness = Readiness::of(&running);
     if readiness.ready {
         let text = if readiness.stale { "ready (without a leader: answers may be old)\n" } else { "ready\n" };
@@ -55,7 +55,7 @@ fn not_ready(readiness: &Readiness) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", readiness.reason)).into_response()
 }
 
-async fn metrics(State(running): State<Running>) -> Response {
+async fn metrics(State(running): State<RunningNode>) -> Response {
     match metrics::text(&running) {
         Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
@@ -68,7 +68,7 @@ struct StatusQuery {
     hash: bool,
 }
 
-async fn status(State(running): State<Running>, Query(query): Query<StatusQuery>) -> Response {
+async fn status(State(running): State<RunningNode>, Query(query): Query<StatusQuery>) -> Response {
     // One table for all of the answer, so that hash and revision belong together.
     let table = running.node.table();
     let guard = running.liveness.totals().guard;
@@ -83,7 +83,7 @@ async fn status(State(running): State<Running>, Query(query): Query<StatusQuery>
     Json(view).into_response()
 }
 
-async fn brokers(State(running): State<Running>) -> Response {
+async fn brokers(State(running): State<RunningNode>) -> Response {
     Json(api::brokers(&running.node.table(), |broker| running.liveness.silence_ms(broker))).into_response()
 }
 
@@ -97,7 +97,7 @@ struct HistoryQuery {
     limit: Option<usize>,
 }
 
-async fn history(State(running): State<Running>, Query(query): Query<HistoryQuery>) -> Response {
+async fn history(State(running): State<RunningNode>, Query(query): Query<HistoryQuery>) -> Response {
     // A table that is behind would say that it knows nothing.
     let readiness = Readiness::of(&running);
     if !readiness.ready {
@@ -117,12 +117,12 @@ fn kv_view(table: &RouteInfo) -> BTreeMap<&str, BTreeMap<&str, &str>> {
     view
 }
 
-async fn kv(State(running): State<Running>) -> Response {
+async fn kv(State(running): State<RunningNode>) -> Response {
     Json(kv_view(&running.node.table())).into_response()
 }
 
 async fn members(
-    State(running): State<Running>,
+    State(running): State<RunningNode>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     Json(request): Json<MemberChangeRequest>,
 ) -> Response {
@@ -148,7 +148,7 @@ struct Transferred {
 }
 
 async fn transfer(
-    State(running): State<Running>,
+    State(running): State<RunningNode>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     Json(request): Json<TransferTo>,
 ) -> Response {

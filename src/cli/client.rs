@@ -102,7 +102,7 @@ impl Client {
         loop {
             while let Some(answer) = self.decoder.next(&mut self.received).map_err(|e| e.to_string())? {
                 // Every other answer is late: its request has timed out.
-                if answer.is_answer() && answer.opaque == command.opaque {
+                if answer.is_response() && answer.opaque == command.opaque {
                     return Ok(answer);
                 }
             }

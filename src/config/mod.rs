@@ -21,8 +21,8 @@ pub use members::{Members, parse_node_id};
 pub(crate) use table::SETTINGS;
 
 use crate::handlers::NodeSettings;
+use crate::node::{Listeners, NodeConfig, RunError};
 use crate::wire::Serialization;
-use crate::{Listeners, NodeConfig, RunError};
 use address::beside;
 use raft::{Member, NodeId};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -208,7 +208,7 @@ impl Config {
         if !self.replicated.is_empty() {
             let change = Change::UpdateSettings(UpdateSettings { properties: self.replicated });
             // The same at all nodes: it names no node and no time.
-            self.node.birth = vec![Command { origin: Origin::default(), change }];
+            self.node.bootstrap = vec![Command { origin: Origin::default(), change }];
         }
         Ok(self.node)
     }

@@ -1,23 +1,20 @@
-//! Brokers: what their registration is answered (103), leaving (104), data versions (322), groups (901, 106) and
-//! write permission (205, 327).
+//! Brokers: the reply to their registration (103), unregistration (104), data versions (322), broker names (901, 106)
+//! and write permission (205, 327).
 
-use super::{After, Plan, ReadContext};
+use super::{Plan, ReadContext, ReplyShape};
 use crate::protocol::{GetMemberGroup, QueryDataVersion, Reply, UnregisterBroker, body, remarks};
 use storage::RouteInfo;
 use storage::command::{Cause, Change, Name, Removal, RemoveBrokers, SetWritePermission};
-use storage::route_info::{BrokerKey, Group};
+use storage::route_info::{BrokerData, BrokerKey};
 
 /// Id of a master.
 const MASTER_ID: i64 = 0;
-/// KV namespace that brokers get with the answer to a registration.
-const ORDER_TOPIC_NAMESPACE: &str = "ORDER_TOPIC_CONFIG";
-
-/// The answer to a registration that was taken: slaves hear of their master, all get the order-topic KV.
+/// The reply to an accepted registration: a slave gets the addresses of its master, every broker the order-topic KV.
 #[must_use]
 pub fn registered(table: &RouteInfo, broker: &BrokerKey) -> Reply {
     let mut reply = registration_lost(table);
     let Some(live) = table.live(broker).filter(|live| live.id != MASTER_ID) else { return reply };
-    let master = table.group(&live.broker).and_then(Group::master);
+    let master = table.group(&live.broker).and_then(BrokerData::master);
     let Some(address) = master.map(Name::clone) else { return reply };
     let key = BrokerKey { cluster: Name::clone(&broker.cluster), address };
     if let Some(master) = table.live(&key) {
@@ -29,23 +26,23 @@ pub fn registered(table: &RouteInfo, broker: &BrokerKey) -> Reply {
     reply
 }
 
-/// The answer to a registration that lost against a higher stateVersion: success without values.
+/// The reply to a registration that lost against a higher stateVersion: success without values.
 #[must_use]
 pub fn registration_lost(table: &RouteInfo) -> Reply {
     let mut reply = Reply::success().with_ext();
     if table.settings().return_order_topic_config_to_broker
-        && let Some(namespace) = table.kv_namespace(ORDER_TOPIC_NAMESPACE)
+        && let Some(namespace) = table.kv_namespace(body::ORDER_TOPIC_NAMESPACE)
     {
         reply.body = body::kv_table(namespace);
     }
     reply
 }
 
-/// UNREGISTER_BROKER. Answered once it is committed; one that names no broker removes none.
+/// UNREGISTER_BROKER. A request that names no broker succeeds and removes none.
 #[must_use]
 pub fn unregister(ask: &UnregisterBroker<'_>) -> Plan<'static> {
     let (Some(broker), Some(address)) = (ask.broker, ask.address) else {
-        return Plan::Answer(Reply::success());
+        return Plan::Reply(Reply::success());
     };
     let removal = Removal {
         cluster: ask.cluster.unwrap_or_default().into(),
@@ -55,11 +52,11 @@ pub fn unregister(ask: &UnregisterBroker<'_>) -> Plan<'static> {
         cause: Cause::Asked,
     };
     let change = Change::RemoveBrokers(RemoveBrokers { brokers: vec![removal], decided_in_term: None });
-    Plan::Propose(change, After::Plain)
+    Plan::Propose(change, ReplyShape::Plain)
 }
 
-/// QUERY_DATA_VERSION. "Changed" makes the broker register; so it is also the answer to a broker that the leader
-/// does not know, and to one that is known under another name or id.
+/// QUERY_DATA_VERSION. "Changed" makes the broker register. So a broker gets it too when the leader reported that it is
+/// not registered, and when it is registered under another name or id.
 #[must_use]
 pub fn query_data_version(ask: &QueryDataVersion<'_>, context: ReadContext<'_>) -> Reply {
     let key = BrokerKey { cluster: ask.cluster.into(), address: ask.address.into() };
@@ -69,7 +66,7 @@ pub fn query_data_version(ask: &QueryDataVersion<'_>, context: ReadContext<'_>) 
     let same = ask.data_version == Some(live.data_version)
         && ask.broker.is_none_or(|name| *name == *live.broker)
         && ask.id.is_none_or(|id| id == live.id)
-        && !context.broker_denied;
+        && !context.broker_not_registered;
     let changed = if same { "false" } else { "true" };
     Reply { body: body::data_version(live.data_version), ..Reply::success().with("changed", changed) }
 }
@@ -91,7 +88,7 @@ pub fn cluster_info(table: &RouteInfo) -> Reply {
 #[must_use]
 pub fn set_write_permission(broker: Option<&str>, writable: bool) -> Plan<'static> {
     let field = if writable { "addTopicCount" } else { "wipeTopicCount" };
-    let Some(broker) = broker else { return Plan::Answer(Reply::success().with(field, "0")) };
+    let Some(broker) = broker else { return Plan::Reply(Reply::success().with(field, "0")) };
     let change = Change::SetWritePermission(SetWritePermission { broker: broker.into(), writable });
-    Plan::Propose(change, After::Topics(field))
+    Plan::Propose(change, ReplyShape::TopicCount(field))
 }

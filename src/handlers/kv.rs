@@ -1,6 +1,6 @@
 //! The KV configuration (100, 101, 102, 219).
 
-use super::{After, Plan};
+use super::{Plan, ReplyShape};
 use crate::protocol::{DeleteKv, GetKv, PutKv, Reply, body, remarks};
 use crate::wire::codes::result::QUERY_NOT_FOUND;
 use storage::RouteInfo;
@@ -14,7 +14,7 @@ pub fn put(ask: &PutKv<'_>) -> Plan<'static> {
         key: ask.key.into(),
         value: ask.value.map(Into::into),
     };
-    Plan::Propose(Change::PutKv(change), After::Plain)
+    Plan::Propose(Change::PutKv(change), ReplyShape::Plain)
 }
 
 /// GET_KV_CONFIG.
@@ -30,9 +30,9 @@ pub fn get(ask: &GetKv<'_>, table: &RouteInfo) -> Reply {
 /// DELETE_KV_CONFIG.
 #[must_use]
 pub fn delete(ask: &DeleteKv<'_>) -> Plan<'static> {
-    let Some((namespace, key)) = ask.namespace.zip(ask.key) else { return Plan::Answer(Reply::success()) };
+    let Some((namespace, key)) = ask.namespace.zip(ask.key) else { return Plan::Reply(Reply::success()) };
     let change = storage::command::DeleteKv { namespace: namespace.into(), key: key.into() };
-    Plan::Propose(Change::DeleteKv(change), After::Plain)
+    Plan::Propose(Change::DeleteKv(change), ReplyShape::Plain)
 }
 
 /// GET_KVLIST_BY_NAMESPACE.

@@ -1,7 +1,7 @@
-//! Where a topic is (105).
+//! Look-ups (105).
 
 use super::ReadContext;
-use super::answer::not_ready;
+use super::replies::not_ready;
 use crate::protocol::{GetRoute, Reply, body, remarks};
 use crate::wire::codes::result::TOPIC_NOT_EXIST;
 use std::time::Duration;

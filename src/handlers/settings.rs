@@ -1,6 +1,6 @@
-//! Settings by request (318, 319).
+//! Settings (318, 319).
 
-use super::{After, Plan};
+use super::{Plan, ReplyShape};
 use crate::protocol::{Reply, properties, remarks};
 use crate::warn_limit::WarnLimit;
 use crate::wire::codes::result::NO_PERMISSION;
@@ -15,10 +15,10 @@ const BLACK_LIST_KEY: &str = "configBlackList";
 /// What Java's own list names.
 const BLACK_LIST_DEFAULT: [&str; 3] = [BLACK_LIST_KEY, "configStorePath", "kvConfigPath"];
 
-/// Settings of one node that requests show and do not change.
+/// Settings of this node that code 319 shows and code 318 does not change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeSettings {
-    /// Java property name → text, for code 319: `listenPort`, `bindAddress` and the like.
+    /// The settings that code 319 shows, Java property name → text: `listenPort`, `bindAddress` and the like.
     pub shown: BTreeMap<Name, Name>,
     /// Keys that `configBlackList` adds to those that are always black-listed.
     pub black_list: Vec<Name>,
@@ -67,12 +67,12 @@ fn is_always_black_listed(key: &str) -> bool {
     key == BLACK_LIST_KEY || JAVA_PATHS.contains(&key)
 }
 
-/// UPDATE_NAMESRV_CONFIG: one entry for the whole request, or nothing of it. Settings of the node are left out with
-/// a warning; unknown keys and bad values are ignored where the command is applied.
+/// UPDATE_NAMESRV_CONFIG: the whole request is one entry, or nothing of it is proposed. Settings of the node are left out
+/// with a warning; apply ignores unknown keys and bad values.
 #[must_use]
 pub fn update(properties: Vec<(Name, Name)>, node: &NodeSettings) -> Plan<'static> {
     if properties.iter().any(|(key, _)| node.is_black_listed(key)) {
-        return Plan::Answer(Reply::refused(NO_PERMISSION, remarks::BLACK_LISTED));
+        return Plan::Reply(Reply::refused(NO_PERMISSION, remarks::BLACK_LISTED));
     }
     let (of_node, properties): (Vec<_>, Vec<_>) =
         properties.into_iter().partition(|(key, _)| node.shown.contains_key(key));
@@ -88,12 +88,12 @@ pub fn update(properties: Vec<(Name, Name)>, node: &NodeSettings) -> Plan<'stati
         );
     }
     if properties.is_empty() {
-        return Plan::Answer(Reply::success());
+        return Plan::Reply(Reply::success());
     }
-    Plan::Propose(Change::UpdateSettings(UpdateSettings { properties }), After::Plain)
+    Plan::Propose(Change::UpdateSettings(UpdateSettings { properties }), ReplyShape::Plain)
 }
 
-/// GET_NAMESRV_CONFIG: replicated settings and those of this node, by key.
+/// GET_NAMESRV_CONFIG: the replicated settings and the settings of this node, by key.
 #[must_use]
 pub fn get(table: &RouteInfo, node: &NodeSettings) -> Reply {
     let mut all: BTreeMap<&str, &str> = BTreeMap::new();

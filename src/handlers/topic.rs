@@ -1,6 +1,6 @@
 //! Topics: lists (206, 224, 304, 311, 312, 313), deletion (216) and registration of one (217).
 
-use super::{After, Plan};
+use super::{Plan, ReplyShape};
 use crate::protocol::{DeleteTopic, RegisterTopic, Reply, TopicFilter, body, remarks};
 use std::collections::BTreeSet;
 use storage::RouteInfo;
@@ -11,7 +11,7 @@ const UNIT: i32 = 1;
 /// `topicSysFlag`: the topic has subscriptions of a unit.
 const UNIT_SUBSCRIPTION: i32 = 1 << 1;
 
-/// GET_ALL_TOPIC_LIST_FROM_NAMESERVER and the lists of units.
+/// GET_ALL_TOPIC_LIST_FROM_NAMESERVER and the three lists of unit topics.
 #[must_use]
 pub fn list(filter: TopicFilter, table: &RouteInfo) -> Reply {
     let settings = table.settings();
@@ -52,7 +52,8 @@ pub fn list_of_cluster(cluster: Option<&str>, table: &RouteInfo) -> Reply {
     Reply::with_body(body::topic_list(topics, None))
 }
 
-/// GET_SYSTEM_TOPIC_LIST_FROM_NS: names that are topics by themselves, and the address of a broker that has them.
+/// GET_SYSTEM_TOPIC_LIST_FROM_NS: the names of clusters and brokers, which are topics too, and the address of a broker that
+/// has them.
 #[must_use]
 pub fn list_system(table: &RouteInfo) -> Reply {
     let clusters = table.clusters().map(|(name, _)| &**name);
@@ -65,16 +66,16 @@ pub fn list_system(table: &RouteInfo) -> Reply {
 #[must_use]
 pub fn register(ask: RegisterTopic<'_>) -> Plan<'static> {
     let Some(topic) = ask.topic.filter(|_| !ask.queues.is_empty()) else {
-        return Plan::Answer(Reply::success());
+        return Plan::Reply(Reply::success());
     };
     let change = storage::command::RegisterTopic { topic: topic.into(), queues: ask.queues };
-    Plan::Propose(Change::RegisterTopic(change), After::Plain)
+    Plan::Propose(Change::RegisterTopic(change), ReplyShape::Plain)
 }
 
 /// DELETE_TOPIC_IN_NAMESRV.
 #[must_use]
 pub fn delete(ask: &DeleteTopic<'_>) -> Plan<'static> {
-    let Some(topic) = ask.topic else { return Plan::Answer(Reply::success()) };
+    let Some(topic) = ask.topic else { return Plan::Reply(Reply::success()) };
     let change = storage::command::DeleteTopic { topic: topic.into(), cluster: ask.cluster.map(Into::into) };
-    Plan::Propose(Change::DeleteTopic(change), After::Plain)
+    Plan::Propose(Change::DeleteTopic(change), ReplyShape::Plain)
 }

@@ -19,7 +19,7 @@ use raft::NodeId;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use storage::Position;
-use storage::route_info::{BrokerKey, Live};
+use storage::route_info::{BrokerKey, BrokerLiveInfo};
 use tokio::time::Instant;
 
 /// Between two looks at what needs no hurry.
@@ -182,7 +182,13 @@ impl Core {
 
     /// The registration of a broker in this node's table, or that there is none.
     /// `fresh`: it has just been made, not found in this node's own log.
-    pub(super) fn follow(&mut self, now: Instant, broker: &BrokerKey, live: Option<&Live>, fresh: bool) {
+    pub(super) fn follow(
+        &mut self,
+        now: Instant,
+        broker: &BrokerKey,
+        live: Option<&BrokerLiveInfo>,
+        fresh: bool,
+    ) {
         let now = self.clock.advance(now);
         self.ledger.follow(now, broker, live, fresh);
     }
@@ -191,7 +197,7 @@ impl Core {
     pub(super) fn follow_all<'a>(
         &mut self,
         now: Instant,
-        lives: impl Iterator<Item = (&'a BrokerKey, &'a Live)>,
+        lives: impl Iterator<Item = (&'a BrokerKey, &'a BrokerLiveInfo)>,
     ) {
         let now = self.clock.advance(now);
         let mut gone: std::collections::BTreeSet<_> = self.ledger.keys().cloned().collect();

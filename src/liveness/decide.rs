@@ -182,8 +182,8 @@ impl Core {
 
     fn removal(&self, now: Running, gone: &Candidate) -> Option<Removal> {
         let entry = self.ledger.get(&gone.key)?;
-        let silence_ms = millis(now.saturating_sub(gone.heard));
-        let cause = if gone.due <= now { Cause::Expired { silence_ms } } else { Cause::Disconnected };
+        let idle_ms = millis(now.saturating_sub(gone.heard));
+        let cause = if gone.due <= now { Cause::Expired { idle_ms } } else { Cause::Disconnected };
         Some(Removal {
             cluster: gone.key.cluster.clone(),
             broker: entry.broker.clone(),

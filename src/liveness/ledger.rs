@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use storage::Position;
 use storage::command::Name;
-use storage::route_info::{BrokerKey, Live};
+use storage::route_info::{BrokerKey, BrokerLiveInfo};
 
 /// No timeout counts as shorter: silences are known no finer than reports come.
 pub(super) const TIMEOUT_MIN: Duration = Duration::from_secs(1);
@@ -67,7 +67,13 @@ impl Ledger {
 
     /// Follows the table: the registration of a broker, or that there is none. The clock of one that is new or changed
     /// starts anew; `fresh`: it has just been made.
-    pub(super) fn follow(&mut self, now: Running, key: &BrokerKey, live: Option<&Live>, fresh: bool) {
+    pub(super) fn follow(
+        &mut self,
+        now: Running,
+        key: &BrokerKey,
+        live: Option<&BrokerLiveInfo>,
+        fresh: bool,
+    ) {
         let Some(live) = live else {
             if let Some(entry) = self.brokers.remove(key) {
                 self.index.remove(&(entry.look_at, key.clone()));
@@ -220,8 +226,8 @@ mod tests {
         Duration::from_secs(n)
     }
 
-    fn live(timeout_ms: u64, index: u64) -> Live {
-        Live {
+    fn live(timeout_ms: u64, index: u64) -> BrokerLiveInfo {
+        BrokerLiveInfo {
             broker: "b".into(),
             id: 0,
             data_version: DataVersion::default(),

@@ -140,7 +140,7 @@ impl Follower {
     fn follow_all(&self) {
         self.shell.with(|core, now| {
             let table = self.node.table();
-            core.follow_all(now, table.lives());
+            core.follow_all(now, table.live_brokers());
             core.followed(now, table.revision().map_or(0, |id| id.index), Left::default());
         });
     }

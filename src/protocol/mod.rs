@@ -1,11 +1,11 @@
 //! [`RemotingCommand`](crate::wire::RemotingCommand) ⇄ [`Request`] and [`Reply`], and the JSON bodies exactly as Java
 //! writes them. Pure; knows no socket, no clock and no Raft.
 //!
-//! - [`Request::parse`] reads a command once, at the edge; what is refused there comes back as the [`Reply`] to send.
-//! - [`registration`] has the stages of REGISTER_BROKER: checksum, fingerprint, and only then the body.
-//! - [`body`] writes answers from the tables, in name order; [`notice`] writes what is pushed to brokers.
+//! - [`Request::parse`] reads a command once, at the edge, or returns the [`Reply`] that refuses it.
+//! - [`registration`] has the stages of REGISTER_BROKER: header, checksum, body digest, and only then the body.
+//! - [`body`] writes the bodies of responses from the tables, in name order; [`notice`] writes the min-broker-id notice.
 //! - [`properties`] reads and writes the text of codes 318 and 319.
-//! - [`remarks`] holds the texts beside the codes, as Java gives them.
+//! - [`remarks`] holds the texts beside the result codes, as Java gives them.
 
 pub mod body;
 pub mod notice;
@@ -13,11 +13,15 @@ pub mod properties;
 pub mod registration;
 pub mod remarks;
 
+mod json_style;
+mod read_options;
 mod reply;
 mod request;
 
+pub use json_style::JsonStyle;
+pub use read_options::{ReadMode, ReadOptions};
 pub use reply::Reply;
 pub use request::{
     BrokerHeartbeat, DeleteKv, DeleteTopic, GetKv, GetMemberGroup, GetRoute, PutKv, QueryDataVersion,
-    ReadMode, ReadOptions, RegisterTopic, Request, TopicFilter, UnregisterBroker,
+    RegisterTopic, Request, TopicFilter, UnregisterBroker,
 };

@@ -1,7 +1,7 @@
 //! An answer before it has a number and a serialization.
 
 use crate::wire::codes::result;
-use crate::wire::{self, ExtFields, FLAG_ANSWER, Head, Language, Serialization};
+use crate::wire::{self, ExtFields, FLAG_RESPONSE, Head, Language, Serialization};
 use bytes::{Bytes, BytesMut};
 use std::borrow::Cow;
 
@@ -65,7 +65,7 @@ impl Reply {
             language: Language::JAVA,
             version: wire::OUR_VERSION,
             opaque,
-            flag: FLAG_ANSWER,
+            flag: FLAG_RESPONSE,
             remark: self.remark.as_deref(),
             ext: self.ext.as_ref(),
         }

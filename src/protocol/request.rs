@@ -1,15 +1,15 @@
-//! What is asked for: one variant per request code.
+//! Requests: one variant per request code.
 
-use super::body::RouteStyle;
-use super::{Reply, properties, registration, remarks};
+use super::registration::{self, RegistrationHeader};
+use super::{JsonStyle, Reply, properties, remarks};
 use crate::wire::RemotingCommand;
 use crate::wire::codes::request as code;
 use storage::command::{DataVersion, Name, QueueConfig};
 
-/// A request, its header read and checked. Texts are borrowed from the command.
+/// A request with its parsed header. Texts are borrowed from the command.
 ///
-/// A header field that is missing, null, or no number where one is wanted is `None`: what follows depends on the
-/// request. Those that cannot do without one are refused by [`Request::parse`].
+/// A header field that is missing, null, or not a number where one is expected is `None`; the handler decides what that
+/// means. [`Request::parse`] refuses requests that cannot do without the field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request<'a> {
     /// 100.
@@ -20,8 +20,8 @@ pub enum Request<'a> {
     DeleteKv(DeleteKv<'a>),
     /// 219: a namespace.
     ListKv(Option<&'a str>),
-    /// 103: its stages are in [`super::registration`], and start from the command itself.
-    RegisterBroker,
+    /// 103. The body is read later, in stages: see [`super::registration`]. Owned, since it outlives the command's borrow.
+    RegisterBroker(RegistrationHeader),
     /// 104.
     UnregisterBroker(UnregisterBroker<'a>),
     /// 904.
@@ -85,7 +85,7 @@ pub struct DeleteKv<'a> {
     pub key: Option<&'a str>,
 }
 
-/// A broker leaves; success whatever is missing.
+/// Removes a broker; success whatever is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnregisterBroker<'a> {
     /// Cluster.
@@ -94,11 +94,11 @@ pub struct UnregisterBroker<'a> {
     pub broker: Option<&'a str>,
     /// Address.
     pub address: Option<&'a str>,
-    /// Broker id. Does not decide.
+    /// Broker id. Broker name and address decide; the id does not.
     pub id: Option<i64>,
 }
 
-/// A broker lives. Cluster and address are its identity; the rest of the header is not used.
+/// A broker's heartbeat. Cluster and address identify the broker; the rest of the header is not used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BrokerHeartbeat<'a> {
     /// Cluster.
@@ -136,9 +136,9 @@ pub struct GetMemberGroup<'a> {
 pub struct GetRoute<'a> {
     /// Topic.
     pub topic: Option<&'a str>,
-    /// How the body is to be written. (A filter by zone writes the old style whatever this says.)
-    pub style: RouteStyle,
-    /// Only brokers of this zone, and broker names without a master.
+    /// How the body is to be written. (A route that is filtered by zone has the old style in any case.)
+    pub style: JsonStyle,
+    /// Return only brokers of this zone, and broker names without a master.
     pub zone: Option<&'a str>,
 }
 
@@ -167,59 +167,22 @@ pub struct DeleteTopic<'a> {
 /// Registers one topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegisterTopic<'a> {
-    /// Topic; without one there is nothing to do, and that is a success.
+    /// Topic; a request without one succeeds and does nothing.
     pub topic: Option<&'a str>,
     /// Queues per broker name, in the order of the request.
     pub queues: Vec<(Name, QueueConfig)>,
 }
 
-/// How a read wants to be answered. Our own header fields: `__READ_MODE`, `__MIN_REVISION`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ReadOptions {
-    /// From where; `None` leaves it to the node's setting.
-    pub mode: Option<ReadMode>,
-    /// Whether the answer carries `__REVISION`.
-    pub wants_revision: bool,
-}
-
-/// From where a read is answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReadMode {
-    /// This node's table as it is.
-    Local,
-    /// This node's table once it has at least that revision.
-    MinRevision(u64),
-    /// Behind a read barrier.
-    Linearizable,
-}
-
-impl ReadOptions {
-    /// What a command asks for. Unreadable values count as absent, but ask for the revision.
-    #[must_use]
-    pub fn of(command: &RemotingCommand) -> Self {
-        let (mode, revision) = (command.field("__READ_MODE"), command.field("__MIN_REVISION"));
-        let by_name = match mode {
-            Some(mode) if mode.eq_ignore_ascii_case("linearizable") => Some(ReadMode::Linearizable),
-            Some(mode) if mode.eq_ignore_ascii_case("local") => Some(ReadMode::Local),
-            _ => None,
-        };
-        let by_revision = || revision.and_then(|text| text.parse().ok()).map(ReadMode::MinRevision);
-        let mode_of =
-            if by_name == Some(ReadMode::Linearizable) { by_name } else { by_revision().or(by_name) };
-        Self { mode: mode_of, wants_revision: mode.is_some() || revision.is_some() }
-    }
-}
-
 impl<'a> Request<'a> {
-    /// Reads a command's header and, but for registrations, its body.
+    /// Parses a command's header and, but for registrations, its body.
     ///
     /// # Errors
-    /// The answer that says what is missing or unreadable.
+    /// The reply that says what is missing or unreadable.
     pub fn parse(command: &'a RemotingCommand) -> Result<Self, Reply> {
         let field = |key| command.field(key);
         Ok(match command.code {
             code::GET_ROUTEINFO_BY_TOPIC => Self::GetRoute(get_route(command)),
-            code::REGISTER_BROKER => Self::RegisterBroker,
+            code::REGISTER_BROKER => Self::RegisterBroker(RegistrationHeader::parse(command)),
             code::BROKER_HEARTBEAT => Self::BrokerHeartbeat(BrokerHeartbeat {
                 cluster: required(command, "clusterName")?,
                 address: required(command, "brokerAddr")?,
@@ -293,7 +256,7 @@ fn get_route(command: &RemotingCommand) -> GetRoute<'_> {
     let zone = command.field("__ZONE_NAME").filter(|name| !name.trim().is_empty());
     GetRoute {
         topic: command.field("topic"),
-        style: if standard { RouteStyle::Standard } else { RouteStyle::Old },
+        style: if standard { JsonStyle::Standard } else { JsonStyle::Old },
         zone: zone.filter(|_| is_true("__ZONE_MODE")),
     }
 }

@@ -1,28 +1,28 @@
-//! The one place that lets a connection or a request in.
+//! The one place that admits a connection or a request.
 
 use super::{Counters, Limits};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts what is let in against the limits.
+/// Counts connections and requests against the limits.
 #[derive(Debug, Clone)]
 pub(super) struct Admission {
     limits: Arc<Limits>,
     counters: Arc<Counters>,
 }
 
-/// A connection's place. Given back when dropped.
+/// The permit of a connection, returned when it is dropped.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct ConnectionPermit {
     counters: Arc<Counters>,
     in_flight: Arc<AtomicUsize>,
 }
 
-/// A request whose answer is under way. Given back when dropped.
+/// The permit of a request in flight, returned when it is dropped.
 #[derive(Debug)]
-pub(super) struct InFlight {
+pub(super) struct RequestPermit {
     counters: Arc<Counters>,
-    of_connection: Arc<AtomicUsize>,
+    connection_in_flight: Arc<AtomicUsize>,
     bytes: u64,
 }
 
@@ -31,21 +31,21 @@ impl Admission {
         Self { limits, counters }
     }
 
-    /// A place for one more connection; only the listener asks, so nobody comes in between.
-    pub(super) fn connection(&self) -> Option<Seat> {
+    /// Admits one more connection. Only the listener calls this, so the check and the count need no lock.
+    pub(super) fn connection(&self) -> Option<ConnectionPermit> {
         if self.counters.connections_now.get() >= self.limits.connections as u64 {
             self.counters.connections_refused.add_one();
             return None;
         }
         self.counters.connections_now.add_one();
         self.counters.connections.add_one();
-        Some(Seat { counters: Arc::clone(&self.counters), in_flight: Arc::default() })
+        Some(ConnectionPermit { counters: Arc::clone(&self.counters), in_flight: Arc::default() })
     }
 
-    /// Lets a request of a connection in whose answer will come later. `None`: SYSTEM_BUSY. The limits over all
-    /// connections may be passed by as many requests as there are threads.
-    pub(super) fn request(&self, seat: &Seat, bytes: usize) -> Option<InFlight> {
-        if seat.in_flight.load(Ordering::Relaxed) >= self.limits.in_flight_per_connection {
+    /// Admits a request with a body of `bytes` whose response comes later. `None`: SYSTEM_BUSY. Threads that admit at the
+    /// same moment may exceed the limits over all connections by one request each.
+    pub(super) fn request(&self, connection: &ConnectionPermit, bytes: usize) -> Option<RequestPermit> {
+        if connection.in_flight.load(Ordering::Relaxed) >= self.limits.in_flight_per_connection {
             self.counters.busy_connection.add_one();
             return None;
         }
@@ -56,26 +56,26 @@ impl Admission {
             self.counters.busy_server.add_one();
             return None;
         }
-        seat.in_flight.fetch_add(1, Ordering::Relaxed);
+        connection.in_flight.fetch_add(1, Ordering::Relaxed);
         self.counters.in_flight_now.add_one();
         self.counters.in_flight_bytes_now.add(bytes);
-        Some(InFlight {
+        Some(RequestPermit {
             counters: Arc::clone(&self.counters),
-            of_connection: Arc::clone(&seat.in_flight),
+            connection_in_flight: Arc::clone(&connection.in_flight),
             bytes,
         })
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.counters.connections_now.sub(1);
     }
 }
 
-impl Drop for InFlight {
+impl Drop for RequestPermit {
     fn drop(&mut self) {
-        self.of_connection.fetch_sub(1, Ordering::Relaxed);
+        self.connection_in_flight.fetch_sub(1, Ordering::Relaxed);
         self.counters.in_flight_now.sub(1);
         self.counters.in_flight_bytes_now.sub(self.bytes);
     }
@@ -90,18 +90,18 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_given_back() {
+    fn a_connection_permit_is_returned() {
         let admission = admission(Limits { connections: 1, ..Limits::default() });
-        let seat = admission.connection();
-        assert!(seat.is_some());
+        let permit = admission.connection();
+        assert!(permit.is_some());
         assert!(admission.connection().is_none());
-        drop(seat);
+        drop(permit);
         assert!(admission.connection().is_some());
         assert_eq!(admission.counters.connections_refused.get(), 1);
     }
 
     #[test]
-    fn one_connection_cannot_take_what_is_for_all() {
+    fn one_connection_cannot_take_all_permits() {
         let admission = admission(Limits { in_flight_per_connection: 2, in_flight: 3, ..Limits::default() });
         let (one, other) = (admission.connection().unwrap(), admission.connection().unwrap());
         let held = [admission.request(&one, 0), admission.request(&one, 0)];
@@ -119,11 +119,11 @@ mod tests {
     #[test]
     fn bodies_are_bounded_together() {
         let admission = admission(Limits { in_flight_bytes: 100, ..Limits::default() });
-        let seat = admission.connection().unwrap();
-        let held = admission.request(&seat, 60);
+        let connection = admission.connection().unwrap();
+        let held = admission.request(&connection, 60);
         assert!(held.is_some());
-        assert!(admission.request(&seat, 60).is_none());
+        assert!(admission.request(&connection, 60).is_none());
         drop(held);
-        assert!(admission.request(&seat, 60).is_some());
+        assert!(admission.request(&connection, 60).is_some());
     }
 }

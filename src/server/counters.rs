@@ -1,64 +1,37 @@
 //! What happened on the RocketMQ port, for metrics.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// A number that others may read at any time.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    /// Adds one.
-    pub fn add_one(&self) {
-        self.add(1);
-    }
-
-    /// Adds.
-    pub fn add(&self, n: u64) {
-        self.0.fetch_add(n, Ordering::Relaxed);
-    }
-
-    /// Takes away, for numbers of what is there now.
-    pub fn sub(&self, n: u64) {
-        self.0.fetch_sub(n, Ordering::Relaxed);
-    }
-
-    /// Its value.
-    #[must_use]
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
+use crate::counter::Counter;
 
 /// Counters of a server. All but those that say "now" only grow.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Connections now.
     pub connections_now: Counter,
-    /// Connections taken.
+    /// Connections accepted.
     pub connections: Counter,
     /// Connections closed at once: `Limits::connections`.
     pub connections_refused: Counter,
     /// Connections that the peer ended.
     pub closed_by_peer: Counter,
-    /// Connections closed since nothing moved: `Limits::idle`.
+    /// Connections closed since no byte moved: `Limits::idle`.
     pub closed_idle: Counter,
     /// Connections closed for bytes that are no frame, or a frame over its limit.
     pub closed_broken_frame: Counter,
     /// Connections that began with a TLS handshake.
     pub closed_tls: Counter,
-    /// Connections closed since the peer did not take its answers: `Limits::write_buffer_bytes`.
+    /// Connections closed since the peer did not read its responses: `Limits::write_buffer_bytes`.
     pub closed_slow_reader: Counter,
     /// Connections closed since their broker expired.
     pub closed_expired: Counter,
-    /// Connections closed since this node is no member any more.
+    /// Connections closed since this node was removed from its cluster.
     pub closed_removed: Counter,
-    /// Requests taken, by request code.
+    /// Requests received, by request code.
     pub requests: PerCode,
     /// Requests answered SYSTEM_BUSY: `Limits::in_flight_per_connection`.
     pub busy_connection: Counter,
     /// Requests answered SYSTEM_BUSY: `Limits::in_flight` or `Limits::in_flight_bytes`.
     pub busy_server: Counter,
-    /// Requests whose answer is under way now.
+    /// Requests in flight now.
     pub in_flight_now: Counter,
     /// Bytes of their bodies.
     pub in_flight_bytes_now: Counter,

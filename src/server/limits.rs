@@ -1,14 +1,14 @@
-//! What a server allows its peers.
+//! Limits of the RocketMQ port.
 
 use std::time::Duration;
 
-/// Limits of the RocketMQ port. Each has a counter in [`super::Counters`] that moves when it is met.
+/// Limits for the peers. Each has a counter in [`super::Counters`] that grows when a peer meets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at one time; one more is closed at once. A connection at rest costs about 2 KiB.
+    /// Connections at one time; one more is closed at once. An idle connection costs about 2 KiB.
     pub connections: usize,
-    /// Requests of one connection whose answer needs more than this node's tables (writes, read barriers) and is
-    /// not there yet; one more is answered SYSTEM_BUSY.
+    /// Requests of one connection in flight: those that need more than the tables of this node (writes, read barriers) and
+    /// have no response yet. One more gets SYSTEM_BUSY.
     pub in_flight_per_connection: usize,
     /// The same over all connections.
     pub in_flight: usize,
@@ -16,14 +16,14 @@ pub struct Limits {
     pub in_flight_bytes: usize,
     /// Largest frame, its length field included, bytes. A longer one closes the connection.
     pub frame_bytes: usize,
-    /// Answers that a peer has not yet taken, bytes. Beyond, no more of its requests are looked at, and it is
-    /// closed when it takes nothing for `write_stall`.
+    /// Responses that a peer has not read yet, bytes. Beyond, the server decodes no more of its requests, and closes the
+    /// connection when the peer reads nothing for `write_stall`.
     pub write_buffer_bytes: usize,
     /// See `write_buffer_bytes`.
     pub write_stall: Duration,
     /// A connection without a byte in either direction for this long is closed.
     pub idle: Duration,
-    /// How long a stopping server waits for answers that are under way.
+    /// How long a stopping server waits for the requests in flight.
     pub drain: Duration,
 }
 
@@ -43,11 +43,11 @@ impl Default for Limits {
     }
 }
 
-/// How a broker's host that vanished without a word is found out. Set on a connection with its first broker
-/// request. Behind a TCP proxy this sees the proxy only.
+/// How the server detects that a broker's host has vanished without closing its connections. Set on a connection with
+/// its first broker request. Behind a TCP proxy the server sees the proxy only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadPeer {
-    /// Silence after which the kernel begins to probe. Zero: no keep-alive.
+    /// Idle time after which the kernel begins to probe. Zero: no keep-alive.
     pub keepalive_idle: Duration,
     /// Between two probes.
     pub keepalive_interval: Duration,

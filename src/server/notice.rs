@@ -1,6 +1,6 @@
 //! Tells brokers that the lowest id of their name changed (905): over a connection that this node opens to each.
 
-use super::Counter;
+use crate::counter::Counter;
 use crate::liveness::MinBrokerIdNotice;
 use crate::protocol::notice::min_broker_id_changed;
 use crate::warn_limit::WarnLimit;

@@ -1,62 +1,42 @@
-//! The open connections, so that others can close one.
+//! The open connections, so that other tasks can close them.
 
-use super::worker::Answer;
+use super::message::{CloseReason, ToConnection};
 use crate::liveness::SessionId;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
 
-/// What others tell a connection.
-#[derive(Debug)]
-pub(super) enum ToConnection {
-    /// An answer to write. Boxed: each connection's channel has room for many from the start.
-    Answer(Box<Answer>),
-    /// To end.
-    Close(Why),
-}
-
-/// Why a connection is told to end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Why {
-    /// Its broker expired.
-    Expired,
-    /// The server stops.
-    Stopping,
-    /// This node is no member of the cluster any more.
-    Removed,
-}
-
-/// Sorted: who is told first when all are told to end follows from nothing but who came first.
-type Open = BTreeMap<SessionId, mpsc::UnboundedSender<ToConnection>>;
+/// Sorted by session, so that a simulation closes connections in the same order in each run.
+type Connections = BTreeMap<SessionId, mpsc::UnboundedSender<ToConnection>>;
 
 /// The open connections by session.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Registry(Arc<Mutex<Open>>);
+pub(super) struct Registry(Arc<Mutex<Connections>>);
 
 impl Registry {
-    pub(super) fn add(&self, session: SessionId, to: mpsc::UnboundedSender<ToConnection>) {
-        self.open().insert(session, to);
+    pub(super) fn add(&self, session: SessionId, connection: mpsc::UnboundedSender<ToConnection>) {
+        self.connections().insert(session, connection);
     }
 
     pub(super) fn remove(&self, session: SessionId) {
-        self.open().remove(&session);
+        self.connections().remove(&session);
     }
 
-    /// Tells one connection to end; one that is gone already is fine.
-    pub(super) fn close(&self, session: SessionId, why: Why) {
-        if let Some(to) = self.open().get(&session) {
-            let _ = to.send(ToConnection::Close(why));
+    /// Closes one connection, if it is still open.
+    pub(super) fn close(&self, session: SessionId, reason: CloseReason) {
+        if let Some(connection) = self.connections().get(&session) {
+            let _ = connection.send(ToConnection::Close(reason));
         }
     }
 
-    /// Tells all connections to end.
-    pub(super) fn close_all(&self, why: Why) {
-        for to in self.open().values() {
-            let _ = to.send(ToConnection::Close(why));
+    /// Closes all connections.
+    pub(super) fn close_all(&self, reason: CloseReason) {
+        for connection in self.connections().values() {
+            let _ = connection.send(ToConnection::Close(reason));
         }
     }
 
-    fn open(&self) -> std::sync::MutexGuard<'_, Open> {
+    fn connections(&self) -> MutexGuard<'_, Connections> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

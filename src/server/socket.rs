@@ -1,31 +1,31 @@
 //! The one place where a connection's socket is set up.
 
-use super::DeadPeer;
+use super::limits::DeadPeer;
 use socket2::{SockRef, TcpKeepalive};
 use std::io;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-/// What a connection is served over: TCP, or what a simulation has instead.
+/// The stream of a connection: TCP, or that of a simulation.
 pub trait ClientStream: AsyncRead + AsyncWrite + Send + Unpin + 'static {
-    /// Whether there is something to read (or the end, or an error).
+    /// Ready once there is something to read (bytes, the end, or an error).
     ///
     /// # Errors
     /// The connection is broken.
     fn poll_read_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Writes what is taken now.
+    /// Writes as much as the stream takes now, and returns the number of bytes.
     ///
     /// # Errors
-    /// `WouldBlock` when nothing is; any other: the connection is broken.
+    /// `WouldBlock` when it takes nothing now; any other: the connection is broken.
     fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// From now on a peer that is gone without a word is noticed.
+    /// From now on the connection breaks when the host of the peer has vanished.
     ///
     /// # Errors
     /// The connection goes on without that.
-    fn watch_for_death(&mut self, settings: &DeadPeer) -> io::Result<()>;
+    fn detect_dead_peer(&mut self, settings: &DeadPeer) -> io::Result<()>;
 }
 
 impl ClientStream for TcpStream {
@@ -37,18 +37,18 @@ impl ClientStream for TcpStream {
         Self::try_write(self, bytes)
     }
 
-    fn watch_for_death(&mut self, settings: &DeadPeer) -> io::Result<()> {
-        watch_for_death(self, settings)
+    fn detect_dead_peer(&mut self, settings: &DeadPeer) -> io::Result<()> {
+        set_keepalive(self, settings)
     }
 }
 
-/// Sets up a new connection: answers go out at once.
+/// Sets up a new connection: responses are sent without delay.
 pub(super) fn set_up(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)
 }
 
-/// From a connection's first broker request on, a peer that is gone without a word is noticed.
-fn watch_for_death(stream: &TcpStream, settings: &DeadPeer) -> io::Result<()> {
+/// Sets TCP keep-alive and the user time-out.
+fn set_keepalive(stream: &TcpStream, settings: &DeadPeer) -> io::Result<()> {
     let socket = SockRef::from(stream);
     if !settings.keepalive_idle.is_zero() {
         let keepalive =

@@ -80,7 +80,7 @@ impl Language {
 }
 
 /// Bit of [`RemotingCommand::flag`]: an answer.
-pub const FLAG_ANSWER: i32 = 1;
+pub const FLAG_RESPONSE: i32 = 1;
 /// Bit of [`RemotingCommand::flag`]: nobody waits for an answer.
 pub const FLAG_ONEWAY: i32 = 1 << 1;
 
@@ -147,8 +147,8 @@ impl RemotingCommand {
 
     /// Whether it is an answer. A server ignores these.
     #[must_use]
-    pub fn is_answer(&self) -> bool {
-        self.flag & FLAG_ANSWER != 0
+    pub fn is_response(&self) -> bool {
+        self.flag & FLAG_RESPONSE != 0
     }
 
     /// Whether nobody waits for an answer: then there is none, not even of a failure.

@@ -22,7 +22,7 @@ mod repeat;
 
 pub mod codes;
 
-pub use command::{FLAG_ANSWER, FLAG_ONEWAY, Head, Language, RemotingCommand, Serialization};
+pub use command::{FLAG_ONEWAY, FLAG_RESPONSE, Head, Language, RemotingCommand, Serialization};
 pub use decoder::{Decoder, WireError};
 pub use encode::{encode, encode_head};
 pub use ext_fields::ExtFields;

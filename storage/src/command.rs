@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// A name or address as RocketMQ writes it: topic, broker name, cluster, `ip:port`. Shared, never changed.
 pub type Name = Arc<str>;
 
-/// A change, with who asked for it.
+/// A change, with its origin.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Command {
     /// For display and the audit ring only; never decides anything.
@@ -20,7 +20,7 @@ pub struct Command {
     pub change: Change,
 }
 
-/// Who proposed a command and when. Display only.
+/// Which node proposed a command, for which peer, and when. Display only.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Origin {
     /// The node that proposed it.
@@ -65,7 +65,7 @@ pub struct DataVersion {
     pub counter: i64,
 }
 
-/// What a broker tells of itself, whole or as the difference to the applied table.
+/// A registration of a broker, whole or as the difference to the applied table.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Registration {
     /// Cluster that the broker belongs to.
@@ -97,7 +97,7 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// The whole of a master that has no topics and tells nothing else.
+    /// The whole registration of a master without topics and without any optional part.
     #[must_use]
     pub fn of_master(cluster: Name, broker: Name, address: Name) -> Self {
         Self {
@@ -191,7 +191,7 @@ pub struct RemoveBrokers {
     /// Which, and why.
     pub brokers: Vec<Removal>,
     /// The term in which expiry or disconnect was decided; apply ignores the command in an entry of another
-    /// term. `None` for removals that were asked for.
+    /// term. `None` for removals that a request asks for.
     pub decided_in_term: Option<u64>,
 }
 
@@ -204,7 +204,7 @@ pub struct Removal {
     pub broker: Name,
     /// Address.
     pub address: Name,
-    /// Only this incarnation is removed. `None` until the leader has filled it in (removals asked for).
+    /// Only this incarnation is removed. `None` until the leader has filled it in (removals that a request asks for).
     pub incarnation: Option<Position>,
     /// Why.
     pub cause: Cause,
@@ -217,10 +217,10 @@ pub enum Cause {
     Asked,
     /// Its last connection was closed by the peer.
     Disconnected,
-    /// Silent for longer than its timeout.
+    /// Without a heartbeat for longer than its timeout.
     Expired {
-        /// How long it had been silent.
-        silence_ms: u64,
+        /// Time since its last heartbeat, milliseconds.
+        idle_ms: u64,
     },
 }
 

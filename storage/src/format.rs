@@ -38,7 +38,8 @@ pub enum FormatError {
 /// No value is larger, bytes; entries are at most 16 MiB of client frame.
 const VALUE_BYTES_MAX: usize = 64 << 20;
 
-/// Values of up to so many encoded bytes claim little memory: all that a stranger or a small record can send.
+/// Values of up to so many encoded bytes take little memory: all that an unauthenticated peer or a small record can
+/// send.
 const FEW_BYTES: usize = 4 << 10;
 /// The next step.
 const MORE_BYTES: usize = 256 << 10;
@@ -67,8 +68,8 @@ pub fn decode<T: DeserializeOwned>(what: &'static str, bytes: &[u8]) -> Result<T
     if format != FORMAT {
         return Err(FormatError::Version { what, found: format });
     }
-    // bincode makes room for a text before it looks whether the text is there, so what a length may claim follows
-    // what came. It counts a number by its size in memory, which is at most 16 times what it takes here.
+    // bincode makes room for a text before it looks whether the text is there, so the limit of a length follows
+    // the number of bytes that came. It counts a number by its size in memory, which is at most 16 times what it takes here.
     let decoded = if rest.len() <= FEW_BYTES {
         bincode::serde::decode_from_slice(rest, config::<{ 16 * FEW_BYTES }>())
     } else if rest.len() <= MORE_BYTES {

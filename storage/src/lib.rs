@@ -7,9 +7,9 @@
 //! ```
 //!
 //! - [`command`]: every change of the cluster's state as data; [`Outcome`] is what it came to.
-//! - [`removed`]: which changes must not be judged by the tables of before a removal.
+//! - [`removed`]: registrations that a removal on its way into the tables concerns.
 //! - [`route_info`]: the tables of a nameserver, with `apply` as the only door to change them.
-//! - [`log`]: entries, vote and bookkeeping, synced before anyone is told.
+//! - [`log`]: entries, vote and bookkeeping, synced before they are acknowledged; [`log_place`]: a place in its files.
 //! - [`snapshots`]: whole states, so that the log can be purged.
 //! - [`directory`]: a node's data directory, locked and checked by its [`marker`].
 //! - [`mod@format`]: how all of this becomes bytes; the only file that names bincode.
@@ -17,7 +17,7 @@
 //!
 //! This crate knows no network and no consensus.
 
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, fuzzing, feature = "test-kit"))]
 #[doc(hidden)]
 pub mod checks;
 pub mod command;
@@ -27,7 +27,9 @@ pub mod files;
 pub mod format;
 pub mod log;
 pub mod log_id;
+pub mod log_place;
 pub mod marker;
+mod open_error;
 pub mod outcome;
 pub mod position;
 pub mod removed;
@@ -35,6 +37,7 @@ pub mod route_info;
 pub mod runtime;
 pub mod settings;
 pub mod snapshots;
+pub mod split_mix;
 
 pub use command::{Change, Command};
 pub use log_id::{LogId, Vote};

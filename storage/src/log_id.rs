@@ -1,4 +1,4 @@
-//! Names of log entries, and votes: Raft's two facts that must survive a crash.
+//! Log ids and votes: what Raft must not forget in a crash.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The marker: a small synced file that says whose a data directory is and what must be in it.
+//! The marker: a small synced file that says which node a data directory belongs to and what must be in it.
 //!
 //! ```text
 //! magic [u8; 8] · format u32 · body (bincode) · checksum of all before u64
@@ -7,7 +7,7 @@
 
 use crate::LogId;
 use crate::files::{Files, Lock, read_exact_at};
-use crate::log::{Cut, Place};
+use crate::log_place::{LogPlace, TruncatedTail};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,18 +31,18 @@ pub struct Marker {
     pub node_id: u64,
     /// Random id of this directory.
     pub directory_id: u128,
-    /// The cluster that it belongs to, once that is born.
+    /// The cluster that it belongs to, once that is initialized.
     pub cluster_id: Option<u128>,
     /// First segment of the log that may be there.
     pub first_segment: u64,
     /// Last segment of the log that must be there; 0 before the first is made.
     pub last_segment: u64,
     /// The log is on stable storage at least up to here.
-    pub synced: Place,
+    pub synced: LogPlace,
     /// Last entry of the newest durable snapshot.
     pub snapshot: Option<LogId>,
-    /// The last torn tail that was cut off, until [`MarkerFile::forget_cut`].
-    pub cut: Option<Cut>,
+    /// The last torn tail that was truncated, until [`MarkerFile::forget_truncated_tail`].
+    pub truncated_tail: Option<TruncatedTail>,
 }
 
 /// Why a marker is not read.
@@ -96,9 +96,9 @@ pub struct MarkerFile {
     files: Arc<dyn Files>,
     dir: PathBuf,
     marker: Mutex<Marker>,
-    /// Held while the file is replaced, so that nobody who only looks waits for the disk.
+    /// Held while the file is replaced: a caller of [`MarkerFile::get`] never waits for the disk.
     replacing: Mutex<()>,
-    /// The directory's, for as long as anyone may write.
+    /// The directory's lock, held as long as this node may write.
     _lock: Lock,
 }
 
@@ -175,12 +175,12 @@ impl MarkerFile {
         self.update(|marker| marker.snapshot = Some(last))
     }
 
-    /// The node has caught up since the cut: nobody need hear of it any more.
+    /// The node has caught up since the truncation: it tells the other nodes no more.
     ///
     /// # Errors
     /// The disk fails.
-    pub fn forget_cut(&self) -> io::Result<()> {
-        self.update(|marker| marker.cut = None)
+    pub fn forget_truncated_tail(&self) -> io::Result<()> {
+        self.update(|marker| marker.truncated_tail = None)
     }
 }
 
@@ -193,7 +193,7 @@ fn replace(files: &dyn Files, dir: &Path, marker: &Marker) -> io::Result<()> {
     let file = files.create(&temporary)?;
     file.write_at(&marker.encode()?, 0)?;
     file.sync()?;
-    // From here on nobody knows which of the two is there after a crash; a full disk is no excuse any more.
+    // From here on a crash may leave either of the two: a full disk is an error like any other.
     let replaced = files.rename(&temporary, &path).and_then(|()| files.sync_dir(dir));
     replaced.map_err(|e| io::Error::other(format!("the marker was not replaced for certain: {e}")))
 }

@@ -1,10 +1,10 @@
-//! What a command came to, and what it did that others want to hear of.
+//! The outcome of a command, and the events of applying it.
 
 use crate::Position;
 use crate::command::{Cause, Name, QueueConfig};
 use serde::{Deserialize, Serialize};
 
-/// What applying a command came to. Sent back to the node that proposed it.
+/// The outcome of applying a command. Sent back to the node that proposed it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// Done, or nothing was to do. For counts see the other variants.
@@ -49,7 +49,7 @@ impl Outcome {
     }
 }
 
-/// Something that apply did. Told to liveness, logs, notices and metrics after the tables are visible.
+/// Something that apply did. Liveness, logs, notices and metrics get it after the tables are visible.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     /// A broker's registration was created or changed.
@@ -146,7 +146,7 @@ pub enum Event {
         ha_address: Option<Name>,
         /// The lowest id left: its address goes into the notice.
         offline_address: Option<Name>,
-        /// Addresses that must hear it.
+        /// Addresses of the brokers that get the notice.
         targets: Vec<Name>,
     },
     /// Two brokers claim one place. Counted, and logged once per change.
@@ -157,9 +157,9 @@ pub enum Event {
         broker: Name,
         /// The id claimed.
         id: i64,
-        /// Who had it: address (and cluster).
+        /// The broker that had it: address (and cluster).
         holder: Name,
-        /// Who claims it.
+        /// The broker that claims it.
         claimant: Name,
     },
     /// A KV entry was put or deleted.

@@ -1,4 +1,5 @@
-//! Which changes the tables of now say nothing of, while a removal is on its way into them.
+//! Brokers whose removal is on its way into the tables: until it is applied, the tables do not show what a registration
+//! of one of them would change.
 
 use crate::Change;
 use crate::command::Name;
@@ -11,7 +12,7 @@ pub struct RemovedBrokers {
 }
 
 impl Change {
-    /// The brokers that it removes; `None` for any other kind of change.
+    /// The brokers that the change removes; `None` for any other kind of change.
     #[must_use]
     pub fn removed_brokers(&self) -> Option<RemovedBrokers> {
         let Self::RemoveBrokers(removals) = self else { return None };
@@ -19,8 +20,8 @@ impl Change {
         Some(RemovedBrokers { addresses })
     }
 
-    /// Whether it registers one of these brokers: behind their removal it brings something back, whatever it would
-    /// change before.
+    /// Whether the change registers one of these brokers: after their removal it brings the broker back, even if it
+    /// would change nothing before.
     #[must_use]
     pub fn registers_one_of(&self, removed: &RemovedBrokers) -> bool {
         let Self::RegisterBroker(registration) = self else { return false };
@@ -55,7 +56,7 @@ mod tests {
         // The cluster that a removal names may be wrong: the address decides.
         assert!(registration_of("a:2").registers_one_of(&removed));
         assert!(!registration_of("a:3").registers_one_of(&removed));
-        assert!(!removal_of(&["a:1"]).registers_one_of(&removed), "a removal registers nobody");
+        assert!(!removal_of(&["a:1"]).registers_one_of(&removed), "a removal registers no broker");
         let wipe = Change::SetWritePermission(SetWritePermission { broker: "a:1".into(), writable: false });
         assert!(!wipe.registers_one_of(&removed));
     }

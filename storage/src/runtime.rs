@@ -1,4 +1,4 @@
-//! What the outside world gives to the core: wall clock, randomness, files. A simulation brings its own.
+//! What a node takes from the operating system: wall clock and randomness. A simulation brings its own.
 //!
 //! Monotonic time and timers are tokio's (`tokio::time`), which a test can pause; tasks are tokio's.
 
@@ -10,7 +10,7 @@ pub trait Runtime: Send + Sync + 'static {
     fn random_u64(&self) -> u64;
 }
 
-/// The real thing.
+/// The operating system's.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemRuntime;
 

@@ -301,7 +301,7 @@ waitSecondsForService=45 writeBufferHighWaterMark=0 writeBufferLowWaterMark=0";
     }
 
     #[test]
-    fn every_setting_can_be_changed_and_the_change_is_reported() {
+    fn every_setting_can_be_changed_and_is_reported() {
         for (name, text) in Settings::default().properties() {
             let other = match text.as_str() {
                 "true" => "false",

@@ -60,7 +60,7 @@ fn append(log: &dyn Log, entries: Vec<Entry>) {
 #[test]
 fn a_new_log_is_empty() {
     let opened = open(&MemoryFiles::new());
-    assert!(opened.created && opened.cut.is_none());
+    assert!(opened.created && opened.truncated_tail.is_none());
     assert_eq!(opened.log.state(), storage::log::LogState::default());
     assert_eq!(opened.log.read(0..0, 10).unwrap(), []);
     opened.log.read(0..1, 10).unwrap_err();
@@ -104,7 +104,7 @@ fn everything_is_there_after_reopening_with_and_without_a_close() {
                 std::mem::forget(opened);
             }
             let again = open(&files);
-            assert!(!again.created && again.cut.is_none(), "{name}");
+            assert!(!again.created && again.truncated_tail.is_none(), "{name}");
             assert_eq!(again.log.state(), before, "{name}, close {close}");
             assert_eq!(again.log.read(range, usize::MAX).unwrap(), read, "{name}, close {close}");
         }
@@ -165,21 +165,21 @@ fn a_read_is_limited_by_bytes_but_never_empty() {
 fn callbacks_come_in_order_and_entries_are_readable_before() {
     let dir = tempfile::tempdir().unwrap();
     let log = open_on_disk(dir.path()).unwrap().log;
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let tell = |number: u64| -> storage::log::Done {
-        let told = Arc::clone(&told);
+    let called = Arc::new(Mutex::new(Vec::new()));
+    let done = |number: u64| -> storage::log::Done {
+        let called = Arc::clone(&called);
         Box::new(move |result| {
             result.unwrap();
-            told.lock().unwrap().push(number);
+            called.lock().unwrap().push(number);
         })
     };
     for index in 0..500 {
-        log.append(entries(1, index..index + 1), tell(index * 2));
+        log.append(entries(1, index..index + 1), done(index * 2));
         assert_eq!(log.read(index..index + 1, 0).unwrap(), entries(1, index..index + 1));
-        log.save_vote(Vote { term: index, node: 1, committed: false }, tell(index * 2 + 1));
+        log.save_vote(Vote { term: index, node: 1, committed: false }, done(index * 2 + 1));
     }
     log.close();
-    assert_eq!(*told.lock().unwrap(), (0..1000).collect::<Vec<_>>());
+    assert_eq!(*called.lock().unwrap(), (0..1000).collect::<Vec<_>>());
     assert_eq!(log.oldest_wait(), None);
     wait(|done| log.append(entries(1, 500..501), done)).unwrap_err();
 }

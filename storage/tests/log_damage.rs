@@ -1,4 +1,4 @@
-//! Damage at every place of a log: refused with nothing changed, or cut off where nobody was told that it is durable.
+//! Damage at every place of a log: refused with nothing changed, or truncated where no write was acknowledged.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use bytes::Bytes;
@@ -70,7 +70,10 @@ fn look(files: &MemoryFiles, what: &str) -> Option<u64> {
             let expected: Vec<Entry> = (0..count).map(entry).collect();
             assert_eq!(opened.log.read(0..count, usize::MAX).unwrap(), expected, "{what}");
             if count < LAST {
-                assert!(opened.cut.is_some() || what.contains("zeros"), "silently shorter: {what}");
+                assert!(
+                    opened.truncated_tail.is_some() || what.contains("zeros"),
+                    "silently shorter: {what}"
+                );
             }
             Some(count)
         }
@@ -136,7 +139,7 @@ fn damage_anywhere_in_a_segment_of_many_groups() {
 }
 
 #[test]
-fn a_torn_tail_is_copied_aside_cut_and_told_until_it_is_forgotten() {
+fn a_torn_tail_is_copied_truncated_and_reported_until_it_is_forgotten() {
     let files = log(false);
     let path = segments(&files)
         .into_iter()
@@ -149,18 +152,18 @@ fn a_torn_tail_is_copied_aside_cut_and_told_until_it_is_forgotten() {
     files.put(&path, bytes);
 
     let opened = open(&files).unwrap();
-    let cut = opened.cut.clone().unwrap();
+    let cut = opened.truncated_tail.clone().unwrap();
     assert_eq!((cut.place.offset, cut.bytes, cut.last), (end as u64, 5, Some(entry(LAST - 1).id)));
     assert_eq!(files.bytes(&Path::new("/data/log").join(&cut.copy)).unwrap(), b"torn!");
     opened.log.append(vec![entry(LAST)], Box::new(|result| result.unwrap()));
     drop(opened);
 
     let opened = open(&files).unwrap();
-    assert_eq!(opened.cut.as_ref(), Some(&cut), "not told yet");
-    opened.directory.marker().forget_cut().unwrap();
+    assert_eq!(opened.truncated_tail.as_ref(), Some(&cut), "not reported to all yet");
+    opened.directory.marker().forget_truncated_tail().unwrap();
     drop(opened);
     let opened = open(&files).unwrap();
-    assert_eq!(opened.cut, None);
+    assert_eq!(opened.truncated_tail, None);
     assert_eq!(opened.log.read(LAST..LAST + 1, 0).unwrap(), [entry(LAST)]);
 }
 

@@ -1,10 +1,10 @@
-//! What a nameserver does to permissions on its own.
+//! Acting masters: permissions that a nameserver changes on its own.
 
 use crate::client::{Client, registration, request};
 use crate::process::{Node, stdout_of, until};
 use raft_namesrv::wire::codes::request as code;
 
-/// A slave that stands in for its master may not be written to. Whoever asks why finds the reason.
+/// A slave that stands in for its master may not be written to; log and history give the reason.
 #[test]
 fn why_a_topic_may_not_be_written_and_then_may_again_is_in_the_log_and_in_the_history() {
     let dir = tempfile::tempdir().unwrap();
@@ -34,7 +34,7 @@ fn why_a_topic_may_not_be_written_and_then_may_again_is_in_the_log_and_in_the_hi
         "{told}"
     );
 
-    // With the version that it had before: its registration brings the permission back, and is the reason.
+    // With the version that it had before: its registration is the reason that brings the permission back.
     let _master = register("0", "10.0.0.1:10911");
     assert!(permission_is(6));
     until("the log says so", || node.has_logged("topic changed revision="));

@@ -1,4 +1,4 @@
-//! The commands that look and change, against one node.
+//! The commands that show and change things, against one node.
 
 use crate::client::{Client, registration, request};
 use crate::process::{Node, Play, failure_of, get, json_of, metric, program, stdout_of, until};
@@ -71,12 +71,12 @@ fn why_shows_when_a_topic_came_and_that_its_broker_left() {
 
     drop(play);
     until("the broker is gone", || crate::process::brokers(&at).is_empty());
-    let history = json_of(&["why", "play-topic-0", "--json", "-n", &at]);
-    assert_eq!(history["known"], false, "{history}");
+    let why = json_of(&["why", "play-topic-0", "--json", "-n", &at]);
+    assert_eq!(why["known"], false, "{why}");
     let kinds: Vec<&str> =
-        history["records"].as_array().unwrap().iter().map(|r| r["kind"].as_str().unwrap()).collect();
+        why["records"].as_array().unwrap().iter().map(|r| r["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["brokerRegistered", "topicNew", "brokerRemoved", "brokerNameGone", "topicGone"]);
-    assert!(history["records"][0]["peer"].as_str().unwrap().starts_with("127.0.0.1:"), "{history}");
+    assert!(why["records"][0]["peer"].as_str().unwrap().starts_with("127.0.0.1:"), "{why}");
     let text = stdout_of(&["why", "127.0.0.1:30000", "-n", &at, "--limit", "1"]);
     assert!(text.contains("it closed its last connection") && text.contains("1 older records"), "{text}");
 
@@ -86,18 +86,18 @@ fn why_shows_when_a_topic_came_and_that_its_broker_left() {
 }
 
 #[test]
-fn an_unknown_topic_and_an_address_without_answer_are_failures_that_name_them() {
+fn an_unknown_topic_and_a_closed_address_are_failures_that_name_them() {
     let dir = tempfile::tempdir().unwrap();
     let node = Node::start(dir.path(), &[]);
     let (code, text) = failure_of(&["route", "no-such-topic", "-n", &node.at()]);
     assert_eq!(code, 1);
     assert!(text.contains("no-such-topic") && text.contains(&node.at()), "{text}");
 
-    let unanswered = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     for command in ["status", "topics", "brokers", "settings"] {
-        let (code, text) = failure_of(&[command, "-n", &unanswered, "--timeout-ms", "500"]);
+        let (code, text) = failure_of(&[command, "-n", &closed, "--timeout-ms", "500"]);
         assert_eq!(code, 1, "{command}: {text}");
-        assert!(text.contains(&unanswered) || text.contains("127.0.0.1"), "{command}: {text}");
+        assert!(text.contains(&closed) || text.contains("127.0.0.1"), "{command}: {text}");
     }
     assert_eq!(failure_of(&["status", "-n", "a:1,a:1"]).0, 2);
 }
@@ -194,7 +194,7 @@ fn probes_and_metrics_answer_on_the_http_port() {
 }
 
 #[test]
-fn a_node_is_taken_in_made_a_voter_and_the_first_one_is_removed() {
+fn a_node_joins_is_promoted_and_the_first_one_is_removed() {
     let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let first = Node::start(dirs[0].path(), &[]);
     stdout_of(&["kv", "put", "-n", &first.at(), "NS", "key", "value"]);
@@ -206,10 +206,10 @@ fn a_node_is_taken_in_made_a_voter_and_the_first_one_is_removed() {
     let new = format!("2={}", second.peers());
     let added = json_of(&["members", "add", &new, "--json", "-n", &first.at()]);
     assert_eq!((added[1]["id"].as_u64(), added[1]["voter"].as_bool()), (Some(2), Some(false)), "{added}");
-    // The same node logs here which address asked, and what came of it.
+    // Both at the same node here: the request with its peer, and the change.
     let log = first.logged_until("members changed");
-    let asked = log.iter().find(|line| line.contains("asked to change the members")).unwrap();
-    assert!(asked.contains("peer=127.0.0.1:") && asked.contains(&second.peers()), "{asked}");
+    let request = log.iter().find(|line| line.contains("asked to change the members")).unwrap();
+    assert!(request.contains("peer=127.0.0.1:") && request.contains(&second.peers()), "{request}");
     let changed = log.last().unwrap();
     let what = format!("as node 1 was asked: node 2 at {} joins as a learner", second.peers());
     assert!(changed.contains("INFO") && changed.contains(&what), "{changed}");

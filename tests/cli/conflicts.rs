@@ -1,10 +1,10 @@
-//! Brokers that claim one place.
+//! Conflicts: two brokers claim one place.
 
 use crate::client::{Client, registration, registration_in, request};
 use crate::process::{Node, cluster, history, metric, until};
 use raft_namesrv::wire::codes::request as code;
 
-/// What all nodes answer at the same revision.
+/// The answer of all nodes at one revision.
 fn cluster_info(nodes: &[Node]) -> String {
     let ask = |node: &Node| {
         let command = request(code::GET_BROKER_CLUSTER_INFO, &[("__READ_MODE", "local")]);
@@ -25,22 +25,26 @@ fn count(node: &Node, kind: &str) -> u64 {
     metric(node, &format!("rocketmq_namesrv_conflicts_total{{kind=\"{kind}\"}}"))
 }
 
-/// That all nodes tell the same of so many conflicts of a broker name, each time with both addresses.
-fn all_tell(nodes: &[Node], name: &str, [first, second]: [&str; 2], times: u64) {
-    let told = history(&nodes[0], name, "conflict");
+/// Asserts that the history of every node has the same conflicts of a broker name, so many, with both addresses each.
+fn assert_histories(nodes: &[Node], name: &str, [first, second]: [&str; 2], times: u64) {
+    let first_history = history(&nodes[0], name, "conflict");
     for node in nodes {
-        assert_eq!(history(node, name, "conflict"), told, "{name}: two nodes tell different things");
+        assert_eq!(
+            history(node, name, "conflict"),
+            first_history,
+            "{name}: the histories of two nodes differ"
+        );
     }
     let claims = |line: &String| line.contains(first) && line.contains(second);
-    assert!(told.len() as u64 == times && told.iter().all(claims), "{told:#?}");
+    assert!(first_history.len() as u64 == times && first_history.iter().all(claims), "{first_history:#?}");
 }
 
 #[test]
-fn two_addresses_under_one_name_and_id_are_told_counted_and_the_same_everywhere() {
+fn two_addresses_under_one_name_and_id_are_logged_counted_and_the_same_everywhere() {
     let dir = tempfile::tempdir().unwrap();
     let nodes = cluster(dir.path());
     let mut clients: Vec<_> = nodes.iter().map(|node| Client::connect(node.address).unwrap()).collect();
-    // Both pairs quarrel at the same time, and each is told of.
+    // Both pairs are in conflict at the same time, and the leader logs each.
     let pairs =
         [("one", ["10.0.0.1:10911", "10.0.0.2:10911"]), ("two", ["10.0.0.3:10911", "10.0.0.4:10911"])];
     for round in 0..6 {
@@ -58,36 +62,36 @@ fn two_addresses_under_one_name_and_id_are_told_counted_and_the_same_everywhere(
         assert_eq!(count(node, "cluster"), 0);
     }
     for (name, [first, second]) in pairs {
-        all_tell(&nodes, name, [first, second], 5);
+        assert_histories(&nodes, name, [first, second], 5);
         let line = format!("broker={name} id=0 holder={first} (C) claimant={second} (C)");
-        until("the leader has said so", || nodes.iter().any(|node| node.has_logged(&line)));
+        until("the leader has logged it", || nodes.iter().any(|node| node.has_logged(&line)));
     }
 }
 
 #[test]
-fn one_name_in_two_clusters_is_told_once_counted_and_the_same_everywhere() {
+fn one_name_in_two_clusters_is_logged_once_counted_and_the_same_everywhere() {
     const CLUSTERS: [&str; 2] = ["C1", "C2"];
     const ROUNDS: usize = 4;
     let dir = tempfile::tempdir().unwrap();
     let nodes = cluster(dir.path());
     let mut clients: Vec<_> = nodes.iter().map(|node| Client::connect(node.address).unwrap()).collect();
-    let (apart, same) = (["10.0.0.1:10911", "10.0.0.2:10911"], ["10.0.0.3:10911", "10.0.0.4:10911"]);
+    let (own_ids, same_id) = (["10.0.0.1:10911", "10.0.0.2:10911"], ["10.0.0.3:10911", "10.0.0.4:10911"]);
     for round in 0..ROUNDS {
         for (at, cluster) in CLUSTERS.into_iter().enumerate() {
             let id = at.to_string();
             // Under ids of their own both stay, and under one id each takes the other's place.
             for step in 0..nodes.len() {
                 let client = &mut clients[(round + step) % nodes.len()];
-                client.done(&registration_in(cluster, "apart", &id, apart[at], &["t0", "t1"]));
-                client.done(&registration_in(cluster, "same", "0", same[at], &["t0", "t1"]));
+                client.done(&registration_in(cluster, "own_ids", &id, own_ids[at], &["t0", "t1"]));
+                client.done(&registration_in(cluster, "same", "0", same_id[at], &["t0", "t1"]));
             }
             let info = cluster_info(&nodes);
             let shown = |address: &str| info.contains(address);
             assert!(
-                shown(apart[at]) && (round == 0 || apart.into_iter().all(shown)),
+                shown(own_ids[at]) && (round == 0 || own_ids.into_iter().all(shown)),
                 "round {round}: {info}"
             );
-            assert!(shown(same[at]) && !shown(same[1 - at]), "round {round}: {info}");
+            assert!(shown(same_id[at]) && !shown(same_id[1 - at]), "round {round}: {info}");
         }
     }
     let changes = 2 * ROUNDS as u64 - 1;
@@ -97,29 +101,29 @@ fn one_name_in_two_clusters_is_told_once_counted_and_the_same_everywhere() {
         });
         assert_eq!(count(node, "address"), changes);
     }
-    all_tell(&nodes, "apart", apart, 1);
-    all_tell(&nodes, "same", same, 2 * changes);
+    assert_histories(&nodes, "own_ids", own_ids, 1);
+    assert_histories(&nodes, "same", same_id, 2 * changes);
 
     clients[0].done(&registration("last", "0", "10.0.0.9:10911", &["t0", "t1"]));
     let mut lines = Vec::new();
-    until("the leader has told of all before", || {
+    until("the leader has logged all before", || {
         lines.extend(nodes.iter().flat_map(Node::logged));
         lines.iter().any(|line| line.contains("broker registered") && line.contains("broker=last"))
     });
-    // Of one name a leader tells once per 10 s, and one address after the other is two conflicts in one entry.
+    // A leader logs conflicts of one name once per 10 s; one address after the other is two conflicts in one entry.
     let conflicts = |name: &str| -> Vec<_> {
         let name = format!("broker={name} ");
         lines.iter().filter(|line| line.contains("conflict: ") && line.contains(&name)).collect()
     };
-    let told = conflicts("apart");
-    let said = [
+    let logged = conflicts("own_ids");
+    let parts = [
         "WARN",
         "one broker name in two clusters",
         "holder=10.0.0.1:10911 (C1)",
         "claimant=10.0.0.2:10911 (C2)",
     ];
-    assert!(told.len() == 1 && said.iter().all(|said| told[0].contains(said)), "{told:#?}");
-    let told = conflicts("same");
+    assert!(logged.len() == 1 && parts.iter().all(|part| logged[0].contains(part)), "{logged:#?}");
+    let logged = conflicts("same");
     let both = "holder=10.0.0.3:10911 (C1) claimant=10.0.0.4:10911 (C2)";
-    assert!(told.first().is_some_and(|line| line.contains(both)), "{told:#?}");
+    assert!(logged.first().is_some_and(|line| line.contains(both)), "{logged:#?}");
 }

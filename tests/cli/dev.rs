@@ -1,26 +1,28 @@
 //! `dev`: the one command that the README begins with.
 
-use crate::process::{PATIENCE, failure_of, follow, program, program_by, run, stdout_of, tell_to_end, until};
+use crate::process::{
+    PATIENCE, failure_of, follow, program, program_by, run, send_sigterm, stdout_of, until,
+};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-/// A cluster by `dev`; it gets SIGTERM when dropped.
+/// A cluster started by `dev`; ended when dropped.
 struct Dev {
     child: Child,
     port: u16,
     /// What it printed, to its last sentence.
-    said: Vec<String>,
+    printed: Vec<String>,
 }
 
 impl Dev {
     /// Gives nothing when it could not start, as when one of its ports is taken.
     fn try_start(data: &Path, attempt: u32) -> Option<Self> {
         let port = port(attempt);
-        let mut dev = Self { child: spawn(data, port), port, said: Vec::new() };
+        let mut dev = Self { child: spawn(data, port), port, printed: Vec::new() };
         let lines = follow(dev.child.stdout.take().unwrap());
-        while !dev.said.last().is_some_and(|line| line.ends_with("Ctrl-C ends all.")) {
-            dev.said.push(lines.recv_timeout(PATIENCE).ok()?);
+        while !dev.printed.last().is_some_and(|line| line.ends_with("Ctrl-C ends all.")) {
+            dev.printed.push(lines.recv_timeout(PATIENCE).ok()?);
         }
         Some(dev)
     }
@@ -28,7 +30,8 @@ impl Dev {
     /// The rows of its table: node, pid, address, HTTP address.
     fn nodes(&self) -> Vec<[String; 4]> {
         let words = |line: &String| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        let rows = self.said.iter().map(words).skip_while(|row| *row != ["NODE", "PID", "ADDRESS", "HTTP"]);
+        let rows =
+            self.printed.iter().map(words).skip_while(|row| *row != ["NODE", "PID", "ADDRESS", "HTTP"]);
         let rows = rows.skip(1).map_while(|row| row.try_into().ok());
         rows.collect()
     }
@@ -36,19 +39,19 @@ impl Dev {
     /// The command that it says to try, by its name.
     fn command(&self, name: &str) -> &str {
         let line =
-            self.said.iter().find(|line| line.starts_with("  ") && line.contains(&format!(" {name} ")));
-        line.unwrap_or_else(|| panic!("no {name} in {:#?}", self.said))
+            self.printed.iter().find(|line| line.starts_with("  ") && line.contains(&format!(" {name} ")));
+        line.unwrap_or_else(|| panic!("no {name} in {:#?}", self.printed))
     }
 
     fn terminate(&mut self) -> Option<i32> {
-        tell_to_end(&self.child);
+        send_sigterm(&self.child);
         self.child.wait().unwrap().code()
     }
 }
 
 impl Drop for Dev {
     fn drop(&mut self) {
-        // Gone already when the test ended it.
+        // Fails when the test has ended it.
         if matches!(self.child.try_wait(), Ok(None)) {
             self.terminate();
         }
@@ -77,12 +80,12 @@ fn processes_with(data: &Path) -> usize {
 }
 
 #[test]
-fn three_nodes_serve_what_it_says_to_try_works_and_nothing_is_left_of_it() {
+fn three_nodes_serve_the_printed_commands_work_and_no_process_is_left() {
     let dir = tempfile::tempdir().unwrap();
     let dev = (0..5).find_map(|attempt| Dev::try_start(&dir.path().join(attempt.to_string()), attempt));
     let mut dev = dev.expect("no free ports");
     let nodes = dev.nodes();
-    assert_eq!(nodes.len(), 3, "{:#?}", dev.said);
+    assert_eq!(nodes.len(), 3, "{:#?}", dev.printed);
     for ((id, port), [node, pid, address, http]) in (1..).zip(dev.port..).zip(&nodes) {
         assert_eq!((node, address), (&id.to_string(), &format!("127.0.0.1:{port}")));
         assert_eq!(http, &format!("127.0.0.1:{}", port + 200));
@@ -131,11 +134,11 @@ fn three_nodes_serve_what_it_says_to_try_works_and_nothing_is_left_of_it() {
 }
 
 #[test]
-fn nothing_is_left_of_it_when_it_is_ended_while_its_nodes_start() {
+fn no_process_is_left_when_it_is_ended_while_its_nodes_start() {
     let dir = tempfile::tempdir().unwrap();
     let mut child = spawn(dir.path(), port(7));
     until("a node begins", || dir.path().join("node-1").exists());
-    tell_to_end(&child);
+    send_sigterm(&child);
     let status = child.wait().unwrap();
     assert_eq!(status.code(), Some(0), "{status}");
     assert_eq!(processes_with(dir.path()), 0);

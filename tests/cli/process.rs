@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// For what must come at once on an idle machine, and may take long on a busy one.
+/// Limit of waits that end at once on an idle machine and may take long on a busy one.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn program() -> Command {
@@ -69,7 +69,7 @@ pub(crate) struct Node {
 }
 
 /// SIGTERM.
-pub(crate) fn tell_to_end(child: &Child) {
+pub(crate) fn send_sigterm(child: &Child) {
     let pid = rustix::process::Pid::from_child(child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
 }
@@ -101,7 +101,7 @@ impl Node {
     /// A node whose writes beyond its limit of a file's size fail, instead of ending it.
     pub(crate) fn start_with_writes_that_fail(data: &Path) -> Self {
         let mut shell = program_by("sh");
-        // What is ignored stays ignored in what the shell becomes.
+        // An ignored signal stays ignored in the program that the shell becomes.
         shell.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_raft-namesrv")]);
         Self::try_start_by(shell, data, &[]).unwrap_or_else(|log| panic!("no address in {log:#?}"))
     }
@@ -156,17 +156,17 @@ impl Node {
         self.peers.to_string()
     }
 
-    /// Whether it has logged this since it was last asked.
+    /// Whether it has logged this since the last such call.
     pub(crate) fn has_logged(&self, text: &str) -> bool {
         self.log.try_iter().any(|line| line.contains(text))
     }
 
-    /// What it has logged since it was last asked.
+    /// What it has logged since the last such call.
     pub(crate) fn logged(&self) -> Vec<String> {
         self.log.try_iter().collect()
     }
 
-    /// What it logs until a line has this text, from where it was last asked.
+    /// What it logs, since the last such call, until a line has this text.
     pub(crate) fn logged_until(&self, text: &str) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
         while !lines.last().is_some_and(|line| line.contains(text)) {
@@ -194,14 +194,14 @@ impl Node {
         self.address.to_string()
     }
 
-    /// Tells it to end, as an operator does.
-    pub(crate) fn tell_to_end(&self) {
-        tell_to_end(&self.child);
+    /// Sends SIGTERM, as an operator does.
+    pub(crate) fn send_sigterm(&self) {
+        send_sigterm(&self.child);
     }
 
     /// Ends it as an operator does; gives its exit code.
     pub(crate) fn terminate(mut self) -> i32 {
-        self.tell_to_end();
+        self.send_sigterm();
         self.child.wait().unwrap().code().unwrap()
     }
 
@@ -212,7 +212,7 @@ impl Node {
         rustix::process::prlimit(Some(pid), rustix::process::Resource::Fsize, limit).unwrap();
     }
 
-    /// Waits until it ends by itself; gives its exit code and what it has said since it served.
+    /// Waits until it ends by itself; gives its exit code and its log since it served.
     pub(crate) fn ended(mut self) -> (i32, Vec<String>) {
         let mut code = None;
         until("it ends by itself", || {
@@ -232,7 +232,7 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // Gone already when the test ended it.
+        // Fails when the test has ended it.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -248,14 +248,14 @@ pub(crate) fn cluster_with(dir: &Path, more: &[&str]) -> Vec<Node> {
     cluster_behind(dir, more, |_, address| address)
 }
 
-/// The same, in which the others reach a node where `front` says, which is told its place and its own address.
+/// The same, in which the other nodes reach a node at the address that `proxy` gives for its place and its own address.
 pub(crate) fn cluster_behind(
     dir: &Path,
     more: &[&str],
-    mut front: impl FnMut(usize, SocketAddr) -> SocketAddr,
+    mut proxy: impl FnMut(usize, SocketAddr) -> SocketAddr,
 ) -> Vec<Node> {
-    // A port that was free a moment ago may be taken by somebody else since: then all begin again, with others.
-    let mut attempts = (1..=5).map(|attempt| try_cluster(&dir.join(attempt.to_string()), more, &mut front));
+    // Another process may have taken a port that was free a moment ago: then all begin again, with other ports.
+    let mut attempts = (1..=5).map(|attempt| try_cluster(&dir.join(attempt.to_string()), more, &mut proxy));
     let nodes = attempts.find_map(Result::ok).expect("no three free ports");
     all_ready(&nodes);
     nodes
@@ -271,11 +271,11 @@ pub(crate) fn all_ready(nodes: &[Node]) {
 fn try_cluster(
     dir: &Path,
     more: &[&str],
-    mut front: impl FnMut(usize, SocketAddr) -> SocketAddr,
+    mut proxy: impl FnMut(usize, SocketAddr) -> SocketAddr,
 ) -> Result<Vec<Node>, Vec<String>> {
     let peers: Vec<_> = (0..3).map(|_| free_address()).collect();
     let mut member =
-        |(at, address): (usize, &String)| format!("{}={}", at + 1, front(at, address.parse().unwrap()));
+        |(at, address): (usize, &String)| format!("{}={}", at + 1, proxy(at, address.parse().unwrap()));
     let members = peers.iter().enumerate().map(&mut member).collect::<Vec<_>>().join(",");
     let start = |(at, peer): (usize, &String)| {
         let (id, listen, http) = ((at + 1).to_string(), free_address(), free_address());
@@ -286,7 +286,7 @@ fn try_cluster(
     peers.iter().enumerate().map(start).collect()
 }
 
-/// Below the ports that the kernel gives to outgoing connections: nobody takes it while its node is down.
+/// Below the ports that the kernel gives to outgoing connections: no process takes it while its node is down.
 fn free_address() -> String {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     loop {
@@ -299,7 +299,7 @@ fn free_address() -> String {
     }
 }
 
-/// What a node says of itself, whether it knows a leader or not.
+/// The status of a node, whether it knows a leader or not.
 pub(crate) fn status(node: &Node) -> serde_json::Value {
     let output = run(&["status", "--json", "-n", &node.at()]);
     let mut statuses: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -329,7 +329,7 @@ pub(crate) fn removed(node: &Node) -> (u64, u64) {
     (count("expired"), count("disconnected"))
 }
 
-/// What a node tells of one kind in the history of a broker.
+/// The records of one kind in the history of a broker, at a node.
 pub(crate) fn history(node: &Node, broker: &str, kind: &str) -> Vec<String> {
     let history = json_of(&["why", broker, "--json", "--timeout-ms", "20000", "-n", &node.at()]);
     let records = history["records"].as_array().unwrap().iter();
@@ -337,7 +337,7 @@ pub(crate) fn history(node: &Node, broker: &str, kind: &str) -> Vec<String> {
     wanted.map(|record| record["what"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Why a broker left, each time, as a node tells it.
+/// Why a broker left, each time, in the history of a node.
 pub(crate) fn why_removed(node: &Node, address: &str) -> Vec<String> {
     history(node, address, "brokerRemoved")
 }
@@ -363,7 +363,7 @@ pub(crate) fn stay_for<'a>(
     }
 }
 
-/// Brokers that play until dropped; they then die without a word.
+/// Pretend brokers, killed when dropped.
 pub(crate) struct Play(Child);
 
 impl Play {
@@ -375,7 +375,7 @@ impl Play {
 
     /// Ends it as an operator does; gives what it prints then.
     pub(crate) fn terminate(mut self) -> String {
-        tell_to_end(&self.0);
+        send_sigterm(&self.0);
         let mut printed = String::new();
         self.0.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
         let status = self.0.wait().unwrap();
@@ -439,7 +439,7 @@ pub(crate) fn follow(pipe: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         for line in BufReader::new(pipe).lines().map_while(Result::ok) {
-            // The pipe is read on, so that the node never blocks, even when nobody listens.
+            // The pipe is read on, so that the node never blocks, even when the test takes no lines.
             let _ = sender.send(line);
         }
     });

@@ -4,16 +4,16 @@ use crate::process::{Node, failure_of, json_of, program, run, stdout_of};
 use std::time::{Duration, Instant};
 
 #[test]
-fn it_says_what_java_says_serves_and_ends_with_zero() {
+fn it_prints_the_line_of_java_serves_and_ends_with_zero() {
     let dir = tempfile::tempdir().unwrap();
     let node = Node::start(dir.path(), &[]);
     assert_eq!(node.boot_line, "The Name Server boot success. serializeType=JSON\n");
     let status = json_of(&["status", "--json", "-n", &node.at()]);
     assert_eq!(status[0]["ready"], true, "{status}");
     assert_eq!(status[0]["leading"], true, "{status}");
-    let asked = Instant::now();
+    let begun = Instant::now();
     assert_eq!(node.terminate(), 0);
-    assert!(asked.elapsed().as_secs() < 5, "{:?}", asked.elapsed());
+    assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn what_was_acknowledged_is_there_after_kill_9_and_a_restart() {
     assert!(after[0]["term"].as_u64() > before[0]["term"].as_u64());
 }
 
-/// Only its ports come from outside, since others may have those that it takes by itself.
+/// Only its ports come from outside, since another process may have the default ones.
 #[test]
 fn a_node_without_options_soon_serves_from_a_directory_of_its_own() {
     let dir = tempfile::tempdir().unwrap();
@@ -47,7 +47,7 @@ fn a_node_without_options_soon_serves_from_a_directory_of_its_own() {
 }
 
 #[test]
-fn the_log_is_json_when_asked_for_and_as_much_as_asked_for() {
+fn the_log_is_json_and_has_the_levels_that_a_flag_asks_for() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let dir = tempfile::tempdir().unwrap();
@@ -83,9 +83,9 @@ fn a_taken_port_is_exit_code_3_and_names_the_address() {
     for port in ports {
         let mut flags = vec!["serve", "--data", data, port, &address];
         ports.iter().filter(|other| **other != port).for_each(|other| flags.extend([*other, "127.0.0.1:0"]));
-        let asked = Instant::now();
+        let begun = Instant::now();
         let output = run(&flags);
-        let time = asked.elapsed();
+        let time = begun.elapsed();
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(3), "{port}: {text}");
         assert!(text.contains(&address), "{port}: {text}");
@@ -94,8 +94,8 @@ fn a_taken_port_is_exit_code_3_and_names_the_address() {
     }
 }
 
-/// The answers by then do not matter: without its log the node can acknowledge nothing. A supervisor must be able to
-/// distinguish this end from a refusal.
+/// What it answers by then does not matter: without its log nothing can be acknowledged, and a supervisor must be able to
+/// tell this end from a refusal.
 #[test]
 fn a_log_that_cannot_be_written_any_more_is_exit_code_4() {
     let dir = tempfile::tempdir().unwrap();
@@ -107,8 +107,8 @@ fn a_log_that_cannot_be_written_any_more_is_exit_code_4() {
     let (code, log) = node.ended();
     assert_eq!(code, 4, "{log:#?}");
     let last = log.last().unwrap();
-    let said = ["raft-namesrv: the Raft core has died", "Write Log", "File too large"];
-    assert!(said.iter().all(|said| last.contains(said)), "{log:#?}");
+    let parts = ["raft-namesrv: the Raft core has died", "Write Log", "File too large"];
+    assert!(parts.iter().all(|part| last.contains(part)), "{log:#?}");
 
     let node = Node::start(dir.path(), &[]);
     assert_eq!(stdout_of(&["kv", "get", "-n", &node.at(), "NS", "key"]), "before\n");
@@ -158,7 +158,7 @@ fn javas_file_is_read_and_dash_p_prints_what_holds() {
     let node = Node::start(&dir.path().join("data"), &["-c", file.to_str().unwrap()]);
     let held = stdout_of(&["settings", "-n", &node.at()]);
     assert!(held.lines().any(|line| line == "orderMessageEnable=true"), "{held}");
-    // The cluster's word changes; what the file says stays to be seen.
+    // The cluster's value changes; the file's value is still shown.
     stdout_of(&["settings", "set", "orderMessageEnable", "false", "-n", &node.at()]);
     let held = stdout_of(&["settings", "-n", &node.at()]);
     assert!(held.lines().any(|line| line == "orderMessageEnable=false"), "{held}");

@@ -1,4 +1,4 @@
-//! The settings file, and what a cluster makes of it.
+//! The settings file, and the settings that a cluster has then.
 
 use crate::process::{Node, cluster_with, leader, stdout_of};
 
@@ -13,7 +13,7 @@ fn warnings(log: &[String]) -> Vec<&String> {
 }
 
 #[test]
-fn a_file_that_asks_for_something_else_is_one_warning_and_both_values_are_shown() {
+fn a_file_with_another_value_gives_one_warning_and_both_values_are_shown() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("namesrv.conf");
     std::fs::write(&file, "orderMessageEnable=true\n").unwrap();
@@ -40,7 +40,7 @@ fn a_file_that_asks_for_something_else_is_one_warning_and_both_values_are_shown(
     assert!(!node.has_logged("does not count"));
 }
 
-/// Java's paths have no effect here; code 319 shows the text of the file.
+/// Java's paths mean nothing here; code 319 shows them as in the file.
 #[test]
 fn javas_paths_and_keys_of_other_parts_are_shown_as_the_file_has_them() {
     let dir = tempfile::tempdir().unwrap();

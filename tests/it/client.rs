@@ -1,4 +1,4 @@
-//! A peer as tests need it: raw bytes when they matter, requests and answers otherwise.
+//! A client or broker as tests need it: raw bytes when they matter, requests and answers otherwise.
 
 use super::nodes::PATIENCE;
 use bytes::BytesMut;

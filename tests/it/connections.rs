@@ -1,32 +1,23 @@
-//! The connection: frames in pieces, limits, ends.
+//! Connections of clients: frames in pieces, limits, ends.
 
 use super::client::{Broker, Client, bytes_of, request};
-use super::nodes::{Node, PATIENCE};
+use super::nodes::{Node, PATIENCE, until};
 use raft_namesrv::wire::codes::request as code;
 use std::time::Duration;
 use storage::route_info::BrokerKey;
 use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, timeout};
 
-/// Waits for something that another task does.
-async fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "not in time: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frame_may_come_in_any_pieces() {
     let node = Node::alone().await;
     let mut client = Client::connect(node.address()).await;
     let frame = bytes_of(&request(code::GET_NAMESRV_CONFIG, &[]));
-    for cut in 1..frame.len() {
-        client.send_bytes(&frame[..cut]).await;
+    for split in 1..frame.len() {
+        client.send_bytes(&frame[..split]).await;
         tokio::task::yield_now().await;
-        client.send_bytes(&frame[cut..]).await;
-        assert_eq!(client.next().await.unwrap().code, 0, "cut at {cut}");
+        client.send_bytes(&frame[split..]).await;
+        assert_eq!(client.next().await.unwrap().code, 0, "split at {split}");
     }
     for byte in &frame {
         client.send_bytes(&[*byte]).await;
@@ -37,7 +28,7 @@ async fn a_frame_may_come_in_any_pieces() {
 
 /// Behind a load balancer all connections come from one address.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_client_that_a_proxy_header_names_is_who_asked() {
+async fn the_client_of_a_proxy_header_is_the_peer_of_its_requests() {
     let node = Node::alone().await;
     let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c".to_vec();
     header.extend([203, 0, 113, 7, 127, 0, 0, 1]);
@@ -108,14 +99,14 @@ async fn an_idle_connection_is_closed_and_a_busy_one_is_not() {
     let node = Node::alone_with(|config| config.server.limits.idle = idle).await;
     let mut busy = Client::connect(node.address()).await;
     let begun = Instant::now();
-    let mut silent = Client::connect(node.address()).await;
+    let mut quiet = Client::connect(node.address()).await;
     let keep_busy = async {
         while begun.elapsed() < idle * 3 {
             busy.done(&request(code::GET_NAMESRV_CONFIG, &[])).await;
             tokio::time::sleep(idle / 6).await;
         }
     };
-    let (closed, ()) = futures_util::future::join(silent.is_closed(), keep_busy).await;
+    let (closed, ()) = futures_util::future::join(quiet.is_closed(), keep_busy).await;
     assert!(closed && begun.elapsed() >= idle);
     assert_eq!(node.running.server.counters().closed_idle.get(), 1);
     node.stop().await;
@@ -132,7 +123,7 @@ async fn one_connection_too_many_is_closed_at_once() {
     assert!(Client::connect(node.address()).await.is_closed().await);
     assert_eq!(node.running.server.counters().connections_refused.get(), 1);
     drop(first);
-    until("a place is given back", || node.running.server.counters().connections_now.get() == 1).await;
+    until("a place is given back", async || node.running.server.counters().connections_now.get() == 1).await;
     Client::connect(node.address()).await.done(&request(code::GET_NAMESRV_CONFIG, &[])).await;
     node.stop().await;
 }
@@ -148,7 +139,8 @@ async fn a_peer_that_takes_no_answers_is_closed() {
     let bytes: Vec<u8> = (0..1_000).flat_map(|_| bytes_of(&request(code::GET_NAMESRV_CONFIG, &[]))).collect();
     let flood = async { while client.stream.write_all(&bytes).await.is_ok() {} };
     timeout(PATIENCE, flood).await.expect("it was not closed");
-    until("the close is counted", || node.running.server.counters().closed_slow_reader.get() == 1).await;
+    until("the close is counted", async || node.running.server.counters().closed_slow_reader.get() == 1)
+        .await;
     node.stop().await;
 }
 
@@ -209,14 +201,14 @@ async fn oneway_requests_are_carried_out_and_never_answered() {
 
 /// Their bytes are the same but for the opaque, so from the third on they are not read; each counts for its own broker.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn heartbeats_that_repeat_are_heard_each_time() {
+async fn heartbeats_that_repeat_count_each_time() {
     let node = Node::alone().await;
     let brokers = [Broker::new("a", 2), Broker::new("b", 2)];
     let mut client = Client::connect(node.address()).await;
     for broker in &brokers {
         client.done(&broker.register()).await;
     }
-    let silence = |broker: &Broker| {
+    let idle_ms = |broker: &Broker| {
         let key =
             BrokerKey { cluster: broker.cluster.as_str().into(), address: broker.address.as_str().into() };
         node.running.liveness.silence_ms(&key).unwrap()
@@ -227,10 +219,11 @@ async fn heartbeats_that_repeat_are_heard_each_time() {
         (beats.sum::<u64>(), node.running.liveness.totals().counters.heard)
     };
     let (beats, heard) = counted();
-    for (round, speaks) in (1..).zip([0, 0, 0, 0, 1, 1, 1, 0]) {
-        until("both are silent for a moment", || brokers.iter().all(|broker| silence(broker) >= 40)).await;
+    for (round, sends) in (1..).zip([0, 0, 0, 0, 1, 1, 1, 0]) {
+        until("both are idle for a moment", async || brokers.iter().all(|broker| idle_ms(broker) >= 40))
+            .await;
         // With an opaque of its own each, the last one in two pieces, and a look-up in between.
-        let frame = bytes_of(&brokers[speaks].heartbeat().oneway());
+        let frame = bytes_of(&brokers[sends].heartbeat().oneway());
         let look_up = request(code::GET_NAMESRV_CONFIG, &[]);
         client
             .send_bytes(&[frame.as_slice(), &frame, &bytes_of(&look_up), &frame[..frame.len() - 1]].concat())
@@ -239,7 +232,7 @@ async fn heartbeats_that_repeat_are_heard_each_time() {
         client.send_bytes(&frame[frame.len() - 1..]).await;
         client.done(&request(code::GET_NAMESRV_CONFIG, &[])).await;
         assert_eq!(counted(), (beats + 3 * round, heard + 3 * round));
-        assert!(silence(&brokers[speaks]) < silence(&brokers[1 - speaks]), "round {round}");
+        assert!(idle_ms(&brokers[sends]) < idle_ms(&brokers[1 - sends]), "round {round}");
     }
     node.stop().await;
 }

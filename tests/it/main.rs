@@ -1,4 +1,5 @@
-//! Black-box tests.
+//! Nodes in this process, one to five, over real sockets and real disks: what they answer, and what they do when nodes
+//! stop, die or join.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -6,7 +7,6 @@ mod client;
 mod connections;
 mod liveness;
 mod nodes;
-mod parsers;
 mod readiness;
 mod reads;
 mod recordings;

@@ -1,6 +1,6 @@
 //! Nodes in this process, each on free ports with a directory of its own, started and stopped as the program does.
 
-use raft_namesrv::{Listeners, NodeConfig, RunError, Running, run};
+use raft_namesrv::{Listeners, NodeConfig, RunError, RunningNode, run};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -11,21 +11,21 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// For what must come at once on an idle machine, and may take long on a busy one.
+/// Limit of waits that end at once on an idle machine and may take long on a busy one.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running node.
 pub(crate) struct Node {
-    pub(crate) running: Running,
+    pub(crate) running: RunningNode,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<Result<(), RunError>>,
     machine: Machine,
     pub(crate) config: NodeConfig,
-    /// Its data, removed with the last that holds it.
+    /// Its data, removed when this is dropped.
     dir: TempDir,
 }
 
-/// What a node's tasks run on, so that they can end all at once as those of a killed process do.
+/// The runtime of a node's tasks, so that all can end at once as those of a killed process do.
 struct Machine(Option<Runtime>);
 
 impl Machine {
@@ -37,7 +37,7 @@ impl Machine {
         self.0.as_ref().unwrap().spawn(work)
     }
 
-    /// Ends every task where it stands, and waits for those.
+    /// Ends every task where it is, and waits for their ends.
     async fn halt(mut self) {
         let runtime = self.0.take().unwrap();
         tokio::task::spawn_blocking(move || runtime.shutdown_timeout(PATIENCE)).await.unwrap();
@@ -69,7 +69,7 @@ impl Node {
         node
     }
 
-    /// A node with an empty directory that knows one of a cluster, and waits to be taken in.
+    /// A node with an empty directory that knows one node of a cluster, and waits to be added.
     pub(crate) async fn joining(id: u64, contact: &Self) -> Self {
         let dir = TempDir::new().unwrap();
         let mut config = NodeConfig::new(id, dir.path().join("data"));
@@ -131,13 +131,13 @@ impl Node {
         Stopped { config: self.config, dir: self.dir, addresses }
     }
 
-    /// Ends it as kill -9 does: it tells nobody, hands nothing over, and its connections are closed.
+    /// Ends it as kill -9 does: it sends nothing, transfers no leadership, and its connections are closed.
     pub(crate) async fn kill(self) -> Stopped {
         let addresses = (self.running.address, self.running.peer_address);
-        // Dropped before, `stop` would tell it to end well.
+        // If it were dropped before, `stop` would end the node gracefully.
         let Self { running, stop: _stop, machine, config, dir, .. } = self;
         machine.halt().await;
-        // Nothing runs any more that could tell of it; but it holds on to what holds it, and so its files and ports stay open.
+        // No task runs any more; but liveness and the node hold each other, and so files and ports would stay open.
         running.liveness.stop();
         drop(running);
         Stopped { config, dir, addresses }
@@ -228,7 +228,7 @@ pub(crate) async fn leader(nodes: &[Node]) -> usize {
     tokio::time::timeout(PATIENCE, found).await.expect("no leader in time")
 }
 
-/// Lets this node of a cluster lead, and gives its term.
+/// Transfers the leadership to this node, and gives its term.
 pub(crate) async fn let_lead(node: &Node) -> u64 {
     let leads = async {
         loop {
@@ -259,15 +259,15 @@ pub(crate) async fn kill_leader(node: Node, others: &[Node]) -> (Stopped, JoinHa
     (node.kill().await, watching)
 }
 
-/// That nobody handed leadership over, which takes some milliseconds.
+/// Asserts that the leader was elected and got no transfer, which takes some milliseconds.
 pub(crate) async fn was_elected(leaderless: JoinHandle<Duration>) {
-    /// A leader that leads was heard a heartbeat ago, and an election is not due before its timeout.
+    /// The last heartbeat of the former leader is at most an interval old, and no election begins before its timeout.
     const ELECTION_MIN: Duration = Duration::from_millis(100);
     let took = leaderless.await.unwrap();
-    assert!(took >= ELECTION_MIN, "the next one led after {took:?}: it was handed over");
+    assert!(took >= ELECTION_MIN, "the next one led after {took:?}: the leadership was transferred");
 }
 
-/// Waits until all nodes have applied what the furthest has.
+/// Waits until all nodes have applied the highest revision of all.
 pub(crate) async fn same_revision(nodes: &[Node]) -> u64 {
     let furthest = nodes.iter().map(Node::revision).max().unwrap();
     let deadline = Instant::now() + PATIENCE;
@@ -275,6 +275,15 @@ pub(crate) async fn same_revision(nodes: &[Node]) -> u64 {
         node.running.node.wait_applied(furthest, deadline).await.unwrap();
     }
     furthest
+}
+
+/// Waits for a condition that other tasks bring about.
+pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds().await {
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 async fn free_port() -> TcpListener {

@@ -1,4 +1,4 @@
-//! Who is entitled to answer look-ups, in every state of a node; and alive is another question than ready.
+//! Readiness: whether a node may answer look-ups, in each of its states. `/livez` is another question.
 
 use super::client::{Broker, Client, bytes_of, request};
 use super::liveness::{assert_stays, let_another_pass};
@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-/// For what is rounded between two clocks.
+/// Differences by rounding between two clocks.
 const SLACK_MS: u64 = 500;
 
 /// Status code of a GET on the HTTP port.
@@ -43,7 +43,7 @@ async fn with_a_broker(nodes: &[Node]) -> Client {
     client
 }
 
-/// The first node is left.
+/// Stops all nodes but the first.
 async fn all_but_one_stopped(mut nodes: Vec<Node>) -> (Node, Vec<Stopped>) {
     let mut stopped = Vec::new();
     while nodes.len() > 1 {
@@ -56,7 +56,8 @@ async fn put(client: &mut Client, key: &str, value: &str) {
     client.done(&request(code::PUT_KV_CONFIG, &[("namespace", "n"), ("key", key), ("value", value)])).await;
 }
 
-/// The log that it lacks is purged, so it gets a snapshot. Until it is level it says so; it never tells of the past.
+/// The entries that it lacks are purged, so it gets a snapshot. Until it has caught up it answers "not ready", and never
+/// with the old table.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_was_away_for_long_answers_nothing_from_before() {
     let mut nodes = nodes::cluster_with(3, |config| {
@@ -80,11 +81,11 @@ async fn a_node_that_was_away_for_long_answers_nothing_from_before() {
         put(&mut client, "k", &n.to_string()).await;
         n += 1;
     }
-    // It registered before, and has said nothing since.
+    // The broker has registered and sent nothing since.
     let key = BrokerKey { cluster: new.cluster.as_str().into(), address: new.address.as_str().into() };
     let silence_ms = |node: &Node| node.running.liveness.silence_ms(&key);
     while silence_ms(&nodes[0]).is_none_or(|ms| ms < 2 * SLACK_MS) {
-        assert!(begun.elapsed() < PATIENCE, "it was heard");
+        assert!(begun.elapsed() < PATIENCE, "its registration still counts");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let started = Instant::now();
@@ -102,29 +103,26 @@ async fn a_node_that_was_away_for_long_answers_nothing_from_before() {
     }
     assert_eq!(client.route("old_t0").await, Err(17));
     becomes(&back, Ready::Yes).await;
-    // The snapshot told of it and no entry did. Should this node come to lead, it must be able to see it die.
+    // The broker came with the snapshot, not by an entry. Should this node come to lead, it must see the broker expire.
     let begun = Instant::now();
-    let silent_ms = loop {
+    let idle_ms = loop {
         if let Some(ms) = silence_ms(&back) {
             break ms;
         }
         assert!(begun.elapsed() < PATIENCE, "the broker is in the table and has no deadline");
         tokio::time::sleep(Duration::from_millis(5)).await;
     };
-    // What was before this node started is nobody's silence to it.
+    // Time before this node started does not count as idle here.
     let runs_ms = u64::try_from(started.elapsed().as_millis()).unwrap();
-    assert!(
-        silent_ms <= runs_ms + SLACK_MS,
-        "silent for {silent_ms} ms at a node that runs for {runs_ms} ms"
-    );
+    assert!(idle_ms <= runs_ms + SLACK_MS, "idle for {idle_ms} ms at a node that runs for {runs_ms} ms");
     for node in nodes.into_iter().chain([back]) {
         node.stop().await;
     }
 }
 
-/// Has that many entries made, past the wire, where it leads.
+/// Proposes that many entries at the leader, without the wire.
 async fn put_entries(nodes: &[Node], count: usize) {
-    /// As many are on their way at once as a leader lets.
+    /// As many as a leader lets be under way at once.
     const AT_A_TIME: usize = 4;
     let node = &nodes[nodes::leader(nodes).await].running.node;
     let putting = (0..AT_A_TIME).map(|at| async move {
@@ -138,7 +136,7 @@ async fn put_entries(nodes: &[Node], count: usize) {
     futures_util::future::join_all(putting).await;
 }
 
-/// Nothing but the log tells it, and that takes a while.
+/// Only the log can bring it up to date, and that takes a while.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_is_ten_thousand_entries_behind_answers_nothing_from_between() {
     const ENTRIES: usize = 10_000;
@@ -153,7 +151,7 @@ async fn a_node_that_is_ten_thousand_entries_behind_answers_nothing_from_between
     nodes::same_revision(&nodes).await;
     let away = nodes.pop().unwrap().stop().await;
     put_entries(&nodes, ENTRIES).await;
-    // At the very end.
+    // As the last entry.
     client.done(&old.unregister()).await;
     client.done(&new.register()).await;
     let level = nodes::same_revision(&nodes).await;
@@ -179,7 +177,7 @@ async fn a_node_that_is_ten_thousand_entries_behind_answers_nothing_from_between
                 println!("{between} times not ready while it applied");
                 return;
             }
-            // Either may be the first that is answered.
+            // Either look-up may be answered first.
             assert!(of_old.code == 1 || of_old.code == 17 && back.revision() >= level, "{}", of_old.code);
             assert_eq!((of_new.code, of_new.remark.as_deref()), not_ready);
             between += usize::from(applied + (ENTRIES as u64) > level && applied < level);
@@ -195,7 +193,7 @@ async fn a_node_that_is_ten_thousand_entries_behind_answers_nothing_from_between
     }
 }
 
-/// Over a new connection, which a removed node may close at any time.
+/// Asserts it over a new connection, which a removed node may close at any time.
 async fn answers_not_ready(node: &Node) {
     let ask = request(code::GET_ROUTEINFO_BY_TOPIC, &[("topic", "b_t0")]);
     for _ in 0..3 {
@@ -208,8 +206,8 @@ async fn answers_not_ready(node: &Node) {
     panic!("closed without an answer each time");
 }
 
-/// One node runs when it is removed, and one is away and learns it only from the others. Neither serves again, and
-/// both close what connections they have: clients would stay with them as long as they answer anything.
+/// One node runs when it is removed, and one is down and learns it later from the others. Neither serves again, and both
+/// close their connections: clients would stay with them as long as they answer anything.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn removed_nodes_answer_nothing_also_when_they_were_away() {
     let mut nodes = nodes::cluster_with(5, |config| {
@@ -217,15 +215,15 @@ async fn removed_nodes_answer_nothing_also_when_they_were_away() {
     })
     .await;
     let _broker = with_a_broker(&nodes).await;
-    let elsewhere = Broker::new("elsewhere", 2);
+    let second = Broker::new("second", 2);
     let first = &nodes[0].running.node;
     first.transfer(Some(1), Instant::now() + PATIENCE).await.unwrap();
     let away = nodes.pop().unwrap().stop().await;
     let here = nodes.pop().unwrap();
     let (mut client, mut of_broker) =
         (Client::connect(here.address()).await, Client::connect(here.address()).await);
-    of_broker.done(&elsewhere.register()).await;
-    assert!(client.route("elsewhere_t0").await.is_ok());
+    of_broker.done(&second.register()).await;
+    assert!(client.route("second_t0").await.is_ok());
     let first = &nodes[0].running.node;
     for id in [5, 4] {
         first.change_members(MemberChange::Remove(id), Instant::now() + PATIENCE).await.unwrap();
@@ -235,7 +233,7 @@ async fn removed_nodes_answer_nothing_also_when_they_were_away() {
     assert!(here.running.server.counters().closed_removed.get() >= 2);
     answers_not_ready(&here).await;
     let_another_pass(&nodes, "other").await;
-    assert_stays(&nodes, &elsewhere).await;
+    assert_stays(&nodes, &second).await;
     assert_eq!((http(&here, "/livez").await, http(&here, "/readyz").await), (200, 503));
 
     let away = away.start().await;
@@ -254,9 +252,9 @@ async fn removed_nodes_answer_nothing_also_when_they_were_away() {
     }
 }
 
-/// Beyond the staleness that was set it stops answering, and goes on by itself. It is alive all the time.
+/// Beyond `max_staleness` it stops answering look-ups, and later goes on by itself. It is alive all the time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_without_its_quorum_is_alive_and_after_the_staleness_that_was_set_not_ready() {
+async fn a_node_without_its_quorum_is_alive_and_beyond_max_staleness_not_ready() {
     let nodes = nodes::cluster_with(3, |config| {
         config.service.readiness.staleness_max = Some(Duration::from_secs(5));
     })
@@ -277,7 +275,7 @@ async fn a_node_without_its_quorum_is_alive_and_after_the_staleness_that_was_set
     }
 }
 
-/// By default a running node goes on, says so, and is fresh again once a leader is there.
+/// By default a running node goes on, marks its answers as stale, and stops doing so once a leader is there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_running_node_that_loses_its_leader_goes_on_marked_stale() {
     let nodes = nodes::cluster(3).await;
@@ -295,7 +293,7 @@ async fn a_running_node_that_loses_its_leader_goes_on_marked_stale() {
 
 /// A learner that joins a table with content serves it whole, or not at all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_joining_node_answers_nothing_before_it_is_level() {
+async fn a_joining_node_answers_nothing_before_it_has_caught_up() {
     let first = Node::alone().await;
     let mut client = Client::connect(first.address()).await;
     for n in 0..50 {
@@ -333,7 +331,7 @@ async fn a_node_that_begins_to_stop_answers_no_look_up() {
     client.done(&Broker::new("b", 3).register()).await;
     node.running.service.stop();
     assert_eq!(client.route("b_t0").await, Err(1));
-    // An empty group would make its broker believe that it is alone.
+    // From an empty group its broker would conclude that it is alone.
     let members = request(code::GET_BROKER_MEMBER_GROUP, &[("clusterName", "C"), ("brokerName", "b")]);
     assert_eq!(client.ask(&members).await.code, 1);
     assert_eq!((http(&node, "/livez").await, http(&node, "/readyz").await), (200, 503));

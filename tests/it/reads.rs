@@ -1,4 +1,4 @@
-//! Who may answer look-ups, and how fresh the answers are.
+//! Reads: which nodes answer look-ups, and how stale the answers may be.
 
 use super::client::{Broker, Client, request};
 use super::nodes::{self, Node, PATIENCE};
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 const NOT_READY: Option<&str> = Some("name server not ready");
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_read_at_least_at_a_revision_sees_what_was_written_elsewhere() {
+async fn a_read_at_least_at_a_revision_sees_what_was_written_at_another_node() {
     let nodes = nodes::cluster(3).await;
     let mut writer = Client::connect(nodes[0].address()).await;
     for n in 0..20 {
@@ -120,9 +120,9 @@ async fn a_stopped_node_takes_no_brokers_with_it_and_a_closing_broker_is_gone_ev
     let mut client = Client::connect(nodes[0].address()).await;
     assert!(client.route("b_t0").await.is_ok(), "its node stopped, the broker did not");
 
-    let mut elsewhere = Client::connect(nodes[1].address()).await;
-    elsewhere.done(&broker.register()).await;
-    drop(elsewhere);
+    let mut other_node = Client::connect(nodes[1].address()).await;
+    other_node.done(&broker.register()).await;
+    drop(other_node);
     let begun = Instant::now();
     while client.route("b_t0").await != Err(17) {
         assert!(begun.elapsed() < nodes::PATIENCE, "the broker closed its connection and is still there");
@@ -188,7 +188,7 @@ async fn a_large_list_is_whole() {
 
 /// How often a node is started again.
 const ROUNDS: usize = 100;
-/// Set for the process that does it.
+/// Environment variable of the process that does it.
 const ALONE: &str = "STARTS_AGAIN_ALONE";
 
 /// Start and stop many times on the same ports and directory: nothing is left behind, nothing is lost. In a process of
@@ -202,9 +202,9 @@ fn a_node_starts_again_on_its_ports_and_directory_with_all_it_had() {
     let me = "reads::a_node_starts_again_on_its_ports_and_directory_with_all_it_had";
     let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
     let alone = alone.args([me, "--exact", "--nocapture"]).env(ALONE, "1").output().unwrap();
-    let told = String::from_utf8_lossy(&alone.stdout);
+    let stdout = String::from_utf8_lossy(&alone.stdout);
     let failed = String::from_utf8_lossy(&alone.stderr);
-    assert!(alone.status.success() && told.contains("1 passed"), "{told}\n{failed}");
+    assert!(alone.status.success() && stdout.contains("1 passed"), "{stdout}\n{failed}");
 }
 
 async fn start_again_and_again() {
@@ -229,7 +229,7 @@ async fn start_again_and_again() {
     }
     let (files, threads) = at_first.unwrap();
     let begun = Instant::now();
-    // What ends beside the test may take a moment; how many threads wait for work that blocks is tokio's matter.
+    // Other tasks may take a moment to end; tokio decides how many threads wait for blocking work.
     loop {
         let (files_now, threads_now) = files_and_threads();
         if files_now <= files && threads_now <= threads + ROUNDS / 10 {

@@ -1,4 +1,4 @@
-//! Registrations: the ones that change nothing above all.
+//! Registrations: unchanged, refused, superseded, large.
 
 use super::client::{Broker, Client, request};
 use super::nodes::{self, Node};
@@ -19,7 +19,7 @@ async fn an_unchanged_registration_writes_no_entry_and_is_known_by_its_bytes() {
     let counted = &node.running.service.registrations;
     assert_eq!((counted.differences.get(), counted.known_bytes.get()), (1, 10));
 
-    // Other bytes that say the same are read once, and known from then on.
+    // Other bytes of the same registration are parsed once; their digest is known from then on.
     let mut body: Value = serde_json::from_slice(&broker.body()).unwrap();
     body["somethingNew"] = json!(1);
     for _ in 0..3 {
@@ -183,10 +183,10 @@ async fn three_copies_of_a_registration_are_one_change() {
     }
 }
 
-/// Two states of a broker under way through different nodes. When the older one finds that the newer one went before it
-/// into the log, it must not be carried out any more.
+/// Two registrations of a broker are under way through different nodes. When the older one finds that the newer one was
+/// carried out, it is superseded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_registration_that_waited_never_takes_a_later_one_back() {
+async fn a_registration_that_waited_never_undoes_a_later_one() {
     const ROUNDS_MAX: i64 = 300;
     let nodes = nodes::cluster(3).await;
     let mut early = Client::connect(nodes[0].address()).await;
@@ -243,7 +243,7 @@ async fn a_registration_at_every_node_is_answered_from_its_own_table() {
         let broker = Broker::new(&format!("b{at}"), 3);
         client.done(&broker.register()).await;
         assert!(client.route(&format!("b{at}_t0")).await.is_ok(), "written through node {at}, read there");
-        // The connection stays open until the end: its close would take the broker away.
+        // The connection stays open until the end: its close would remove the broker.
         std::mem::forget(client);
     }
     for node in nodes {

@@ -12,7 +12,7 @@ async fn a_broker_registers_is_found_and_leaves() {
     let broker = Broker::new("b", 3);
     assert_eq!(client.route("b_t0").await, Err(17));
     let answer = client.done(&broker.register()).await;
-    assert_eq!(answer.ext.map(|ext| ext.len()), Some(0), "a master is told nothing");
+    assert_eq!(answer.ext.map(|ext| ext.len()), Some(0), "a master gets no fields");
     let route = client.route("b_t0").await.unwrap();
     assert_eq!(route["brokerDatas"][0]["brokerAddrs"]["0"], json!("b.test:10911"));
     assert_eq!(route["queueDatas"][0]["readQueueNums"], json!(4));

@@ -1,4 +1,4 @@
-//! What a node that lost a snapshot goes on from, as the runbook of damaged snapshots has it.
+//! Lost snapshots: what a node starts from, by the steps of the runbook of damaged snapshots.
 
 use super::client::{Broker, Client, request};
 use super::nodes::{self, Node, PATIENCE, Stopped};
@@ -22,7 +22,7 @@ async fn put(client: &mut Client, n: u64) {
     client.done(&request(code::PUT_KV_CONFIG, &[("namespace", "n"), ("key", &key), ("value", &value)])).await;
 }
 
-async fn until(node: &Node, what: &str, is_so: impl Fn(&Status) -> bool) {
+async fn until_status(node: &Node, what: &str, is_so: impl Fn(&Status) -> bool) {
     let begun = Instant::now();
     while !is_so(&node.running.node.status()) {
         assert!(begun.elapsed() < PATIENCE, "never {what}: {:?}", node.running.node.status());
@@ -78,7 +78,7 @@ async fn a_damaged_newest_snapshot_can_be_moved_away() {
     let nodes = [node];
     put_until_purged(&mut client, &nodes).await;
     let [node] = nodes;
-    // Known to the log alone.
+    // In the log alone.
     put(&mut client, 1_000_000).await;
     let (revision, hash) = {
         let table = node.running.node.table();
@@ -109,7 +109,7 @@ async fn a_damaged_newest_snapshot_can_be_moved_away() {
     assert_eq!(std::fs::read(stopped.data().join("marker")).unwrap(), before);
 }
 
-/// Behind a snapshot that came from the leader the log begins anew: the older one of the node's own leads nowhere.
+/// A snapshot that came from the leader replaces the log: the older one of the node's own has no entries after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_received_snapshot_the_older_one_is_refused() {
     let mut nodes = nodes::cluster_with(3, often).await;
@@ -125,7 +125,7 @@ async fn without_a_received_snapshot_the_older_one_is_refused() {
         put(&mut client, n).await;
         n += 1;
     }
-    // No node is about to make another one: so the one that comes back has the leader's, and makes none itself.
+    // No node makes another one now: so the node that comes back has the leader's, and makes none itself.
     let at_rest = |status: &Status| {
         let index = |id: Option<storage::LogId>| id.map_or(0, |id| id.index);
         index(status.applied) < index(status.snapshot) + ENTRIES / 2
@@ -139,8 +139,8 @@ async fn without_a_received_snapshot_the_older_one_is_refused() {
     }
     let level = nodes::same_revision(&nodes).await;
     let back = away.start().await;
-    until(&back, "level", |status| status.applied.is_some_and(|id| id.index >= level)).await;
-    until(&back, "purged up to the snapshot", |status| status.purged == status.snapshot).await;
+    until_status(&back, "level", |status| status.applied.is_some_and(|id| id.index >= level)).await;
+    until_status(&back, "purged up to the snapshot", |status| status.purged == status.snapshot).await;
     let stopped = back.stop().await;
 
     let moved = TempDir::new().unwrap();

@@ -187,7 +187,7 @@ impl Seen {
     fn table(&mut self, now: Moment, node: NodeId, table: &RouteInfo) {
         let verdict = self.history.table(node, table);
         self.violated(verdict);
-        let lives: BTreeSet<_> = table.lives().map(|(key, _)| key.clone()).collect();
+        let lives: BTreeSet<_> = table.live_brokers().map(|(key, _)| key.clone()).collect();
         let left = self.known.table(now, table.revision().map_or(0, |id| id.index), &lives);
         left.iter().for_each(|key| self.routes.left(key));
         let verdict = self.notices.table(table);

@@ -20,6 +20,11 @@ impl RustSource {
         Self { lines: blank_literals(text).lines().map(str::to_owned).collect() }
     }
 
+    /// All lines, tests too. No comments, no literals.
+    pub(crate) fn lines(&self) -> &[String] {
+        &self.lines
+    }
+
     /// How many lines the file has, the bodies of `#[cfg(test)]` modules not counted.
     pub(crate) fn lines_without_tests(&self) -> usize {
         self.code_without_tests().len()

@@ -1,8 +1,8 @@
 //! What nodes say to each other after the handshake. Our own structs, so that neither the disk nor the wire knows
 //! openraft's. New variants go at the end; fields are never reordered.
 
-use crate::log_store;
-use crate::types::{RaftEntry, Types, log_id, raft_log_id, raft_vote, vote};
+use crate::consensus::log_store;
+use crate::consensus::types::{RaftEntry, Types, log_id, raft_log_id, raft_vote, vote};
 use bytes::Bytes;
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, TransferLeaderRequest, VoteRequest, VoteResponse,
@@ -279,8 +279,8 @@ pub(crate) use tests::samples;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::membership;
-    use crate::types::{Contact, Membership};
+    use crate::consensus::membership_codec as membership;
+    use crate::consensus::types::{Contact, Membership};
     use std::collections::{BTreeMap, BTreeSet};
 
     #[test]

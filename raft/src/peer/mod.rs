@@ -1,11 +1,9 @@
 //! How nodes talk to each other: streams, handshake, frames, messages; lanes to peers, and the peer port.
 
-#[cfg(any(test, fuzzing))]
-pub mod checks;
+pub(crate) mod channel;
 pub(crate) mod connection;
 pub(crate) mod frame;
 pub(crate) mod handshake;
-pub(crate) mod link;
 pub(crate) mod message;
 pub(crate) mod peers;
 pub(crate) mod server;

@@ -1,11 +1,11 @@
 //! All peers of this node, by id.
 
+use super::channel::Link;
 use super::connection::{CallError, Limit};
 use super::handshake::{Facts, Lane};
-use super::link::Link;
 use super::message::{Reply, Request};
 use crate::api::NodeId;
-use crate::context::Context;
+use crate::local::node::Context;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -4,7 +4,8 @@ use crate::common::{Cluster, eventually, in_secs, put};
 use bytes::Bytes;
 use raft::{ProposeError, SnapshotPolicy, Standing};
 use std::time::Duration;
-use storage::log::{Cut, Log, Place};
+use storage::log::Log;
+use storage::log_place::{LogPlace, TruncatedTail};
 use storage::{Change, Command, Outcome};
 use tokio::time::Instant;
 
@@ -37,8 +38,8 @@ async fn a_cut_tail_is_shown_until_the_node_has_caught_up() {
     cluster.node(2).propose(put("k", "v"), in_secs(5)).await.unwrap();
     (1..=3).for_each(|id| cluster.kill(id));
     let last = cluster.disks[0].log.state().last;
-    let place = Place { segment: 1, offset: 640 };
-    let cut = Cut { place, bytes: 5, last, copy: "cut-1".into() };
+    let place = LogPlace { segment: 1, offset: 640 };
+    let cut = TruncatedTail { place, bytes: 5, last, copy: "cut-1".into() };
     *cluster.disks[0].directory.cut.lock().unwrap() = Some(cut);
 
     cluster.start(1).await;

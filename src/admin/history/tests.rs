@@ -37,7 +37,7 @@ impl World {
     }
 
     fn removes(&mut self, address: &str, cause: Cause) {
-        let (key, live) = self.table.lives().find(|(key, _)| *key.address == *address).unwrap();
+        let (key, live) = self.table.live_brokers().find(|(key, _)| *key.address == *address).unwrap();
         let removal = Removal {
             cluster: key.cluster.clone(),
             broker: live.broker.clone(),
@@ -63,7 +63,7 @@ fn a_topic_went_with_its_broker_and_the_record_says_why() {
     let mut world = World::default();
     world.registers("broker-a", "10.0.0.1:10911", &["t", "u"]);
     world.registers("broker-b", "10.0.0.2:10911", &["u"]);
-    world.removes("10.0.0.1:10911", Cause::Expired { silence_ms: 12_340 });
+    world.removes("10.0.0.1:10911", Cause::Expired { idle_ms: 12_340 });
 
     let view = world.why("t");
     assert!(!view.known, "{view:?}");

@@ -8,7 +8,7 @@ use super::world::{NODES, World};
 use std::time::Duration;
 use storage::Position;
 use storage::command::DataVersion;
-use storage::route_info::{BrokerKey, Live};
+use storage::route_info::{BrokerKey, BrokerLiveInfo};
 use tokio::time::Instant;
 
 const BROKERS: usize = 1_000;
@@ -45,7 +45,7 @@ fn the_work_of_a_heartbeat() {
             address: format!("10.0.{}.{}:10911", n / 256, n % 256).into(),
         })
         .collect();
-    let live = Live {
+    let live = BrokerLiveInfo {
         broker: "broker-a".into(),
         id: 0,
         data_version: DataVersion::default(),

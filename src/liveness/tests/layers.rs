@@ -9,7 +9,7 @@ use super::world::{NODES, ms};
 use std::time::Duration;
 use storage::Position;
 use storage::command::DataVersion;
-use storage::route_info::{BrokerKey, Live};
+use storage::route_info::{BrokerKey, BrokerLiveInfo};
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::time::Instant;
 
@@ -22,7 +22,7 @@ fn key() -> BrokerKey {
 
 /// Node 1 of three, with a broker in its table.
 fn core(start: Instant) -> Core {
-    let live = Live {
+    let live = BrokerLiveInfo {
         broker: "b".into(),
         id: 0,
         data_version: DataVersion::default(),

@@ -5,7 +5,7 @@ use super::super::{ClosedBy, LivenessOptions};
 use super::world::{Moment, NODES, World, ms};
 use std::time::Duration;
 use storage::command::{Cause, DataVersion, Origin, Removal, RemoveBrokers};
-use storage::route_info::{BrokerKey, Live};
+use storage::route_info::{BrokerKey, BrokerLiveInfo};
 use storage::{Change, Command, Position};
 use tokio::time::Instant;
 
@@ -156,7 +156,7 @@ fn a_close_that_we_start_removes_nobody_before_the_timeout() {
     world.run(secs(29));
     assert_eq!(world.everywhere(broker), Some(true));
     until_gone(&mut world, broker, secs(2));
-    assert!(matches!(world.removed[0].cause, Cause::Expired { silence_ms: 30_000.. }));
+    assert!(matches!(world.removed[0].cause, Cause::Expired { idle_ms: 30_000.. }));
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn a_node_alone_does_not_take_its_own_pause_for_silence() {
     let mut core = Core::new(&LivenessOptions::new(1), 1, start);
     core.members(start, &[(1, true)]);
     let key = BrokerKey { cluster: "c".into(), address: "a:1".into() };
-    let live = Live {
+    let live = BrokerLiveInfo {
         broker: "b".into(),
         id: 0,
         data_version: DataVersion::default(),
@@ -572,7 +572,7 @@ fn a_learner_protects_nobody() {
         let start = Instant::now();
         let mut core = Core::new(&LivenessOptions::new(1), 1, start);
         core.members(start, &[(1, !learner), (2, true)]);
-        let live = Live {
+        let live = BrokerLiveInfo {
             broker: "b".into(),
             id: 0,
             data_version: DataVersion::default(),
@@ -640,7 +640,7 @@ fn removal(world: &mut World, broker: usize, incarnation: Option<Position>) {
         broker: world.brokers[broker].name.clone(),
         address: key.address.clone(),
         incarnation,
-        cause: Cause::Expired { silence_ms: 10_000 },
+        cause: Cause::Expired { idle_ms: 10_000 },
     };
     let change =
         Change::RemoveBrokers(RemoveBrokers { brokers: vec![removal], decided_in_term: Some(world.term) });

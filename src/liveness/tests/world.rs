@@ -212,7 +212,7 @@ impl World {
         let process = self.dice.next();
         let options = LivenessOptions { node_id: id, ..self.options.clone() };
         let mut core = Core::new(&options, process, self.instant());
-        core.follow_all(self.instant(), table.lives());
+        core.follow_all(self.instant(), table.live_brokers());
         core.members(self.instant(), &NODES.map(|node| (node, true)));
         core.leadership(self.term, self.leader);
         core.complete = true;

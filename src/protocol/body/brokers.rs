@@ -1,16 +1,16 @@
 //! Broker names with their addresses.
 
-use super::RouteStyle;
 use super::writer::Writer;
+use crate::protocol::JsonStyle;
 use bytes::Bytes;
 use storage::RouteInfo;
 use storage::command::Name;
-use storage::route_info::Group;
+use storage::route_info::BrokerData;
 
 /// GET_BROKER_CLUSTER_INFO.
 #[must_use]
 pub fn cluster_info(table: &RouteInfo) -> Bytes {
-    let mut writer = Writer::new(RouteStyle::Old, 64 + 160 * table.groups().len());
+    let mut writer = Writer::new(JsonStyle::Old, 64 + 160 * table.groups().len());
     writer.object(|w| {
         w.key("brokerAddrTable").object(|w| {
             for (broker, group) in table.groups() {
@@ -31,7 +31,7 @@ pub fn cluster_info(table: &RouteInfo) -> Bytes {
 #[must_use]
 pub fn member_group(table: &RouteInfo, cluster: Option<&str>, broker: Option<&str>) -> Bytes {
     let group = broker.and_then(|broker| table.group(broker));
-    let mut writer = Writer::new(RouteStyle::Old, 256);
+    let mut writer = Writer::new(JsonStyle::Old, 256);
     writer.object(|w| {
         w.key("brokerMemberGroup").object(|w| {
             addresses(w, group.map_or(&[], |group| &group.brokers));
@@ -47,7 +47,7 @@ pub fn member_group(table: &RouteInfo, cluster: Option<&str>, broker: Option<&st
 }
 
 /// A broker name as it stands in routes and in the cluster info; `brokers` are the ids to show.
-pub(super) fn broker_data(w: &mut Writer, broker: &str, group: &Group, brokers: &[(i64, Name)]) {
+pub(super) fn broker_data(w: &mut Writer, broker: &str, group: &BrokerData, brokers: &[(i64, Name)]) {
     w.object(|w| {
         addresses(w, brokers);
         w.key("brokerName").text(broker);

@@ -1,13 +1,13 @@
 //! Lists and small tables.
 
-use super::RouteStyle;
 use super::writer::Writer;
+use crate::protocol::JsonStyle;
 use bytes::Bytes;
 use storage::command::{DataVersion, Name};
 
 /// A list of topics, in the given order; `broker_address` goes along in the list of system topics.
 pub fn topic_list<'a>(topics: impl IntoIterator<Item = &'a str>, broker_address: Option<&str>) -> Bytes {
-    let mut writer = Writer::new(RouteStyle::Old, 1024);
+    let mut writer = Writer::new(JsonStyle::Old, 1024);
     writer.object(|w| {
         if let Some(address) = broker_address {
             w.key("brokerAddr").text(address);
@@ -19,7 +19,7 @@ pub fn topic_list<'a>(topics: impl IntoIterator<Item = &'a str>, broker_address:
 
 /// Entries of a KV namespace, null values left out: GET_KVLIST_BY_NAMESPACE, and the body of a registration's answer.
 pub fn kv_table<'a>(entries: impl IntoIterator<Item = (&'a Name, &'a Option<Name>)>) -> Bytes {
-    let mut writer = Writer::new(RouteStyle::Old, 256);
+    let mut writer = Writer::new(JsonStyle::Old, 256);
     writer.object(|w| {
         w.key("table").object(|w| {
             for (key, value) in entries {
@@ -35,7 +35,7 @@ pub fn kv_table<'a>(entries: impl IntoIterator<Item = (&'a Name, &'a Option<Name
 /// QUERY_DATA_VERSION.
 #[must_use]
 pub fn data_version(version: DataVersion) -> Bytes {
-    let mut writer = Writer::new(RouteStyle::Old, 96);
+    let mut writer = Writer::new(JsonStyle::Old, 96);
     writer.object(|w| {
         w.key("counter").int(version.counter);
         w.key("stateVersion").int(version.state_version);

@@ -1,14 +1,14 @@
 //! Where a topic is: the body of GET_ROUTEINFO_BY_TOPIC.
 
+use super::ORDER_TOPIC_NAMESPACE;
 use super::brokers::broker_data;
 use super::writer::Writer;
-use super::{ORDER_TOPIC_NAMESPACE, RouteStyle};
-use crate::protocol::GetRoute;
+use crate::protocol::{GetRoute, JsonStyle};
 use bytes::Bytes;
 use std::borrow::Cow;
 use storage::RouteInfo;
 use storage::command::{Name, PERM_WRITE, QueueConfig, StaticTopicInfo};
-use storage::route_info::{BrokerKey, Group};
+use storage::route_info::{BrokerData, BrokerKey};
 
 /// Topics that brokers use to find their own group: these want real ids.
 const SYNC_MEMBERS_PREFIX: &str = "rmq_sys_SYNC_BROKER_MEMBER_";
@@ -20,7 +20,7 @@ struct Shown<'a> {
     broker: &'a Name,
     queues: QueueConfig,
     /// `None` when the name has queues but is not registered.
-    group: Option<&'a Group>,
+    group: Option<&'a BrokerData>,
     /// Ids and addresses as they are shown.
     brokers: Cow<'a, [(i64, Name)]>,
 }
@@ -37,7 +37,7 @@ pub fn route(table: &RouteInfo, ask: &GetRoute<'_>) -> Option<Bytes> {
         return None;
     }
     // A filtered route passes through Java's default writer once more: it has the old style for every client.
-    let style = if ask.zone.is_some() { RouteStyle::Old } else { ask.style };
+    let style = if ask.zone.is_some() { JsonStyle::Old } else { ask.style };
     if let Some(zone) = ask.zone {
         shown.retain(|one| one.is_near(zone));
     }
@@ -59,7 +59,7 @@ fn show<'a>(table: &'a RouteInfo, broker: &'a Name, queues: QueueConfig, acting_
 }
 
 /// A group without a master shows its lowest id as the master's, so that clients go on consuming.
-fn with_acting_master(group: &Group) -> Cow<'_, [(i64, Name)]> {
+fn with_acting_master(group: &BrokerData) -> Cow<'_, [(i64, Name)]> {
     if group.brokers.iter().any(|(id, _)| *id == MASTER_ID) {
         return Cow::Borrowed(&*group.brokers);
     }
@@ -105,7 +105,7 @@ fn write(w: &mut Writer, table: &RouteInfo, topic: &str, shown: &[Shown<'_>]) {
     }
 }
 
-fn filter_servers(w: &mut Writer, table: &RouteInfo, group: &Group) {
+fn filter_servers(w: &mut Writer, table: &RouteInfo, group: &BrokerData) {
     for (_, address) in group.brokers.iter() {
         let key = BrokerKey { cluster: group.cluster.clone(), address: address.clone() };
         if let Some(servers) = table.filter_servers(&key) {

@@ -1,6 +1,6 @@
 use super::*;
-use crate::protocol::GetRoute;
 use crate::protocol::registration::parse_registration;
+use crate::protocol::{GetRoute, JsonStyle};
 use crate::wire::RemotingCommand;
 use storage::command::{Change, DataVersion, Origin, PutKv, SetWritePermission, UpdateSettings};
 use storage::{Command, LogId, RouteInfo};
@@ -39,7 +39,7 @@ impl Table {
         self.apply(Change::UpdateSettings(UpdateSettings { properties: vec![(key.into(), value.into())] }));
     }
 
-    fn route(&self, topic: &str, style: RouteStyle, zone: Option<&str>) -> String {
+    fn route(&self, topic: &str, style: JsonStyle, zone: Option<&str>) -> String {
         let ask = GetRoute { topic: Some(topic), style, zone };
         String::from_utf8(route(&self.info, &ask).unwrap().to_vec()).unwrap()
     }
@@ -62,20 +62,20 @@ fn a_route_has_two_styles() {
         &queues("\\u00E9"),
         "}",
     ];
-    assert_eq!(table.route("t", RouteStyle::Standard, None), expected.concat());
+    assert_eq!(table.route("t", JsonStyle::Standard, None), expected.concat());
     let expected = [
         r#"{"brokerDatas":[{"brokerAddrs":{0:"127.0.0.1:1",10:"127.0.0.1:2"},"brokerName":"é","cluster":"c","enableActingMaster":false,"zoneName":"a/b"}],"filterServerTable":{},"#,
         &queues("é"),
         "}",
     ];
-    assert_eq!(table.route("t", RouteStyle::Old, None), expected.concat());
+    assert_eq!(table.route("t", JsonStyle::Old, None), expected.concat());
     // A filter by zone ends in the old style for every client.
-    assert_eq!(table.route("t", RouteStyle::Standard, Some("A/B")), expected.concat());
+    assert_eq!(table.route("t", JsonStyle::Standard, Some("A/B")), expected.concat());
 }
 
 #[test]
 fn an_unknown_topic_has_no_route() {
-    let ask = GetRoute { topic: Some("t"), style: RouteStyle::Old, zone: None };
+    let ask = GetRoute { topic: Some("t"), style: JsonStyle::Old, zone: None };
     assert_eq!(route(&Table::new().info, &ask), None);
     assert_eq!(route(&Table::new().info, &GetRoute { topic: None, ..ask }), None);
 }
@@ -87,7 +87,7 @@ fn a_zone_keeps_its_brokers_and_names_without_a_master() {
     table.register("b", "0", 2, &[("__ZONE_NAME", "z2")], TOPICS);
     table.register("d", "1", 3, &[("enableActingMaster", "true")], TOPICS);
     let near = |zone| {
-        let route = table.route("t", RouteStyle::Old, Some(zone));
+        let route = table.route("t", JsonStyle::Old, Some(zone));
         ["a", "b", "d"].map(|broker| route.matches(&format!("\"brokerName\":\"{broker}\"")).count())
     };
     assert_eq!(near("Z1"), [2, 0, 2]);
@@ -100,7 +100,7 @@ fn a_zone_without_brokers_gives_an_empty_route() {
     let mut table = Table::new();
     table.register("a", "0", 1, &[("__ZONE_NAME", "z1")], TOPICS);
     assert_eq!(
-        table.route("t", RouteStyle::Old, Some("z9")),
+        table.route("t", JsonStyle::Old, Some("z9")),
         r#"{"brokerDatas":[],"filterServerTable":{},"queueDatas":[]}"#
     );
 }
@@ -112,7 +112,7 @@ fn the_lowest_id_acts_as_master_where_nobody_can_write() {
     table.register("b", "1", 1, &[("enableActingMaster", "true")], &topics);
     table.register("b", "2", 2, &[("enableActingMaster", "true")], &topics);
     let shows =
-        |table: &Table, topic: &str, ids: &str| table.route(topic, RouteStyle::Old, None).contains(ids);
+        |table: &Table, topic: &str, ids: &str| table.route(topic, JsonStyle::Old, None).contains(ids);
     let real = r#"{1:"127.0.0.1:1",2:"127.0.0.1:2"}"#;
     assert!(shows(&table, "t", real));
     table.set("supportActingMaster", "true");
@@ -131,14 +131,14 @@ fn the_order_of_a_topic_is_shown_when_it_is_switched_on() {
     table.register("b", "0", 1, &[], TOPICS);
     let put = PutKv { namespace: ORDER_TOPIC_NAMESPACE.into(), key: "t".into(), value: Some("b:4".into()) };
     table.apply(Change::PutKv(put));
-    assert!(!table.route("t", RouteStyle::Old, None).contains("orderTopicConf"));
+    assert!(!table.route("t", JsonStyle::Old, None).contains("orderTopicConf"));
     table.set("orderMessageEnable", "true");
     assert!(
         table
-            .route("t", RouteStyle::Old, None)
+            .route("t", JsonStyle::Old, None)
             .contains(r#""filterServerTable":{},"orderTopicConf":"b:4","queueDatas""#)
     );
-    assert!(!table.route("u", RouteStyle::Old, None).contains("orderTopicConf"));
+    assert!(!table.route("u", JsonStyle::Old, None).contains("orderTopicConf"));
 }
 
 #[test]
@@ -146,12 +146,12 @@ fn filter_servers_and_static_topics_are_shown() {
     let mut table = Table::new();
     let body = r#"{"filterServerList":["f2","f1"],"topicConfigSerializeWrapper":{"topicConfigTable":{"t":{"topicName":"t"},"u":{"topicName":"u"}},"topicQueueMappingInfoMap":{"t":{"bname":"b","topic":"t","currIdMap":{"0":3},"totalQueues":4}}}}"#;
     table.register("b", "0", 1, &[], body);
-    let shown = table.route("t", RouteStyle::Standard, None);
+    let shown = table.route("t", JsonStyle::Standard, None);
     assert!(shown.contains(r#""filterServerTable":{"127.0.0.1:1":["f2","f1"]},"queueDatas""#), "{shown}");
     let info = r#"],"topicQueueMappingByBroker":{"b":{"bname":"b","currIdMap":{"0":3},"dirty":false,"epoch":0,"scope":"__global__","topic":"t","totalQueues":4}}}"#;
     assert!(shown.ends_with(info), "{shown}");
-    assert!(table.route("t", RouteStyle::Old, None).contains(r#""currIdMap":{0:3}"#));
-    assert!(!table.route("u", RouteStyle::Old, None).contains("topicQueueMappingByBroker"));
+    assert!(table.route("t", JsonStyle::Old, None).contains(r#""currIdMap":{0:3}"#));
+    assert!(!table.route("u", JsonStyle::Old, None).contains("topicQueueMappingByBroker"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Writes objects and lists of one style, putting the commas.
 
-use super::RouteStyle;
+use crate::protocol::JsonStyle;
 use crate::wire::json::{self, Charset};
 use bytes::{Bytes, BytesMut};
 
@@ -8,15 +8,15 @@ use bytes::{Bytes, BytesMut};
 /// object or list.
 pub(super) struct Writer {
     out: BytesMut,
-    style: RouteStyle,
+    style: JsonStyle,
     charset: Charset,
 }
 
 impl Writer {
-    pub(super) fn new(style: RouteStyle, capacity_bytes: usize) -> Self {
+    pub(super) fn new(style: JsonStyle, capacity_bytes: usize) -> Self {
         let charset = match style {
-            RouteStyle::Standard => Charset::Ascii,
-            RouteStyle::Old => Charset::Utf8,
+            JsonStyle::Standard => Charset::Ascii,
+            JsonStyle::Old => Charset::Utf8,
         };
         Self { out: BytesMut::with_capacity(capacity_bytes), style, charset }
     }
@@ -63,8 +63,8 @@ impl Writer {
     pub(super) fn int_key(&mut self, key: i64) -> &mut Self {
         self.separate();
         let quote: &[u8] = match self.style {
-            RouteStyle::Standard => b"\"",
-            RouteStyle::Old => b"",
+            JsonStyle::Standard => b"\"",
+            JsonStyle::Old => b"",
         };
         self.out.extend_from_slice(quote);
         json::put_int(key, &mut self.out);

@@ -1,22 +1,24 @@
-//! REGISTER_BROKER in stages: checksum, fingerprint, and only then the body.
+//! REGISTER_BROKER in stages: header, checksum, body digest, and only then the body.
 //!
 //! A broker registers in full every 10 to 30 s with every node, and nearly always with the bytes that it sent before.
-//! So a node hashes first ([`registration_fingerprint`]) and parses ([`parse_registration`]) only what it has not seen.
+//! So a node computes the digest first ([`RegistrationHeader::body_digest`]) and parses ([`parse_part`]) only a body that
+//! it has not seen.
 
 mod blocks;
 mod compressed;
+mod header;
 mod plain;
 
 pub use blocks::Blocks;
+pub use header::RegistrationHeader;
 
 use super::{Reply, remarks};
 use crate::wire::RemotingCommand;
-use blocks::Passed;
+use blocks::SkippedTopics;
 use std::sync::Arc;
 use storage::command::{Basis, DataVersion, Name, QueueConfig, Registration, StaticTopicInfo, TopicConfig};
-use xxhash_rust::xxh3::Xxh3;
 
-/// How much one registration may be. A larger one is refused whole.
+/// Limits of one registration. A larger one is refused whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RegistrationLimits {
     /// Largest body once inflated, bytes.
@@ -39,175 +41,115 @@ const WRAPPED_SINCE: i32 = 37;
 /// Version of RocketMQ (5.0.0) since which a compressed body ends with static-topic infos.
 const STATIC_TOPICS_SINCE: i32 = 413;
 
-/// Header fields that a registration reads, all but the checksum.
-const FIELDS: [&str; 9] = [
-    "brokerName",
-    "brokerAddr",
-    "clusterName",
-    "haServerAddr",
-    "brokerId",
-    "heartbeatTimeoutMillis",
-    "enableActingMaster",
-    "compressed",
-    ZONE_NAME,
-];
-const ZONE_NAME: &str = "__ZONE_NAME";
-
-/// Checks the body against the header's checksum. A checksum that is 0, absent or unreadable is not checked.
-///
-/// # Errors
-/// The answer that refuses it.
-pub fn check_crc(command: &RemotingCommand) -> Result<(), Reply> {
-    let expected: i32 = command.field("bodyCrc32").and_then(|text| text.parse().ok()).unwrap_or_default();
-    // Java keeps the checksum in a signed number and clears the sign; without a body it is 0.
-    let actual = if command.body.is_empty() { 0 } else { crc32fast::hash(&command.body) & 0x7FFF_FFFF };
-    if expected == 0 || i64::from(expected) == i64::from(actual) {
-        return Ok(());
-    }
-    Err(Reply::error(remarks::CRC32_NOT_MATCH).with_ext())
-}
-
-/// A hash of everything that a registration reads: the body, the sender's version and the header fields, but not opaque
-/// and checksum. Equal hashes mean the same registration.
-#[must_use]
-pub fn registration_fingerprint(command: &RemotingCommand) -> u128 {
-    let mut hash = Xxh3::new();
-    hash.update(&command.version.to_le_bytes());
-    for key in FIELDS {
-        // With its length, so that no text can pass for the end of one field and the beginning of the next.
-        let value = command.field(key);
-        hash.update(&value.map_or(u64::MAX, |text| text.len() as u64).to_le_bytes());
-        hash.update(value.unwrap_or_default().as_bytes());
-    }
-    hash.update(&command.body);
-    hash.digest128()
-}
-
-/// What a body says.
+/// The content of a body.
 #[derive(Debug, Default)]
 struct Body {
     data_version: DataVersion,
     topics: Vec<TopicConfig>,
-    /// The bytes of the topic table, and what of it was not read.
-    table: (Blocks, Passed),
-    /// As sent: `None` for a null, which keeps what is known.
+    /// The blocks of the topic table, and the topics in it that were skipped.
+    table: (Blocks, SkippedTopics),
+    /// As sent: `None` for a null, which keeps the servers that the table has.
     filter_servers: Option<Vec<Name>>,
     static_infos: Vec<(Name, StaticTopicInfo)>,
 }
 
-/// A registration, perhaps without those of its topics that are known.
+/// A registration, perhaps without the topics that stand in known blocks.
 #[derive(Debug)]
-pub struct Part {
-    /// What was read. If topics were passed over, `topics` lacks them.
+pub struct PartialRegistration {
+    /// What was read. If topics were skipped, `topics` lacks them.
     pub registration: Registration,
     /// The blocks of its topic table; `None` when a name stands in it twice, or it has no table in JSON.
     pub blocks: Option<Blocks>,
-    passed: Passed,
+    skipped: SkippedTopics,
 }
 
-impl Part {
-    /// Topics in the body, those included that were passed over.
+impl PartialRegistration {
+    /// Topics in the body, the skipped ones included.
     #[must_use]
     pub fn topic_count(&self) -> usize {
-        self.registration.topics.len() + self.passed.topics
+        self.registration.topics.len() + self.skipped.topics
     }
 
     /// Whether all its topics were read.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.passed.topics == 0
+        self.skipped.topics == 0
     }
 
-    /// Whether one of these topics may be among those that were passed over; never wrong about one that is.
+    /// Whether one of these topics may be among the skipped ones; never false for a topic that was skipped.
     #[must_use]
-    pub fn may_have_passed(&self, topics: &[Name]) -> bool {
+    pub fn may_have_skipped(&self, topics: &[Name]) -> bool {
         !self.is_whole()
-            && self.blocks.as_ref().is_none_or(|blocks| self.passed.may_hold(blocks, topics.iter()))
+            && self.blocks.as_ref().is_none_or(|blocks| self.skipped.may_contain(blocks, topics.iter()))
     }
 }
 
-/// Reads a registration whole, and refuses it whole. The checksum is not looked at.
+/// Reads a registration whole, or refuses it, by the default limits. Does not check the checksum.
 ///
 /// # Errors
-/// The answer that says what is missing, unreadable, or too much by the default limits.
+/// The reply that says what is missing, unreadable, or too much.
 pub fn parse_registration(command: &RemotingCommand) -> Result<Registration, Reply> {
-    Ok(parse_part(command, None, RegistrationLimits::default())?.registration)
+    let header = RegistrationHeader::parse(command);
+    Ok(parse_part(&header, &command.body, None, RegistrationLimits::default())?.registration)
 }
 
-/// Reads a registration, but passes over the topics in blocks that are known. The same as reading all of it and leaving
-/// them out, for no name that was passed over stands among those that were read.
+/// Reads a registration, but skips the topics in known blocks. The result is that of reading everything and leaving the
+/// skipped topics out: no skipped name stands among the topics that were read.
 ///
 /// # Errors
-/// The answer that says what is missing, unreadable, or too much.
+/// The reply that says what is missing, unreadable, or too much.
 pub fn parse_part(
-    command: &RemotingCommand,
+    header: &RegistrationHeader,
+    body: &[u8],
     known: Option<&Blocks>,
     limits: RegistrationLimits,
-) -> Result<Part, Reply> {
-    let name = |key: &str| required(command, key).map(Name::from);
-    let (cluster, broker, address) = (name("clusterName")?, name("brokerName")?, name("brokerAddr")?);
-    let id: i64 = required(command, "brokerId")?
-        .parse()
-        .map_err(|_| Reply::error(remarks::missing_field("brokerId")))?;
-    let body = parse_body(command, known, limits)
+) -> Result<PartialRegistration, Reply> {
+    let id = header.require()?;
+    let parsed = parse_body(header, body, known, limits)
         .map_err(|why| Reply::error(remarks::bad_body("registration", why)))?;
-    let (blocks, passed) = body.table;
-    let topics = sorted(body.topics, |topic| &topic.topic);
-    let once = topics.len() + passed.topics == blocks.topics()
-        && !passed.may_hold(&blocks, topics.iter().map(|topic| &topic.topic));
-    if !once && passed.topics > 0 {
-        return parse_part(command, None, limits);
+    let (blocks, skipped) = parsed.table;
+    let topics = sorted(parsed.topics, |topic| &topic.topic);
+    let each_once = topics.len() + skipped.topics == blocks.topics()
+        && !skipped.may_contain(&blocks, topics.iter().map(|topic| &topic.topic));
+    if !each_once && skipped.topics > 0 {
+        return parse_part(header, body, None, limits);
     }
     let registration = Registration {
-        cluster,
-        broker,
+        cluster: header.key.cluster.clone(),
+        broker: header.broker.clone(),
         id,
-        address,
-        ha_address: command.field("haServerAddr").map(Name::from),
-        zone: command.field(ZONE_NAME).map(Name::from),
-        acting_master: command.field("enableActingMaster").map(is_true),
-        heartbeat_timeout_ms: command.field("heartbeatTimeoutMillis").and_then(|text| text.parse().ok()),
-        data_version: body.data_version,
-        filter_servers: body.filter_servers,
+        address: header.key.address.clone(),
+        ha_address: header.ha_address.clone(),
+        zone: header.zone.clone(),
+        acting_master: header.acting_master,
+        heartbeat_timeout_ms: header.heartbeat_timeout_ms,
+        data_version: parsed.data_version,
+        filter_servers: parsed.filter_servers,
         topics,
         basis: Basis::Whole,
-        static_infos: sorted(body.static_infos, |(topic, _)| topic),
+        static_infos: sorted(parsed.static_infos, |(topic, _)| topic),
     };
-    Ok(Part { registration, blocks: once.then_some(blocks), passed })
-}
-
-/// A header field that must be there and say something.
-fn required<'a>(command: &'a RemotingCommand, key: &str) -> Result<&'a str, Reply> {
-    let text = command.field(key).filter(|text| !text.is_empty());
-    text.ok_or_else(|| Reply::error(remarks::missing_field(key)))
-}
-
-/// Whether the header says that the body is compressed.
-pub(crate) fn is_compressed(command: &RemotingCommand) -> bool {
-    command.field("compressed").is_some_and(is_true)
-}
-
-fn is_true(text: &str) -> bool {
-    text.eq_ignore_ascii_case("true")
+    Ok(PartialRegistration { registration, blocks: each_once.then_some(blocks), skipped })
 }
 
 fn parse_body(
-    command: &RemotingCommand,
+    header: &RegistrationHeader,
+    body: &[u8],
     known: Option<&Blocks>,
     limits: RegistrationLimits,
 ) -> Result<Body, &'static str> {
-    let wrapped = command.version >= WRAPPED_SINCE;
-    if command.body.is_empty() {
-        // A wrapper that says nothing has an empty list of filter servers, not none.
+    let wrapped = header.version >= WRAPPED_SINCE;
+    if body.is_empty() {
+        // A missing wrapper counts as one with an empty list of filter servers, not as one without a list.
         return Ok(Body { filter_servers: wrapped.then(Vec::new), ..Body::default() });
     }
     if !wrapped {
-        return plain::parse_table(&command.body, limits.topics);
+        return plain::parse_table(body, limits.topics);
     }
-    if is_compressed(command) {
-        return compressed::parse(&command.body, command.version >= STATIC_TOPICS_SINCE, limits);
+    if header.compressed {
+        return compressed::parse(body, header.version >= STATIC_TOPICS_SINCE, limits);
     }
-    plain::parse_wrapper(&command.body, known, limits.topics)
+    plain::parse_wrapper(body, known, limits.topics)
 }
 
 /// Sorts by name; of several with one name the last stays, as in a Java map.
@@ -221,10 +163,10 @@ fn sorted<T>(mut items: Vec<T>, name: impl Fn(&T) -> &Name) -> Vec<T> {
     items
 }
 
-/// Reads a data version body; `None` without a body, and for a null.
+/// Reads the body of QUERY_DATA_VERSION; `None` without a body, and for a null.
 ///
 /// # Errors
-/// The answer that says that it is none.
+/// The reply that says that the body is no data version.
 pub(super) fn parse_data_version(body: &[u8]) -> Result<Option<DataVersion>, Reply> {
     if body.is_empty() {
         return Ok(None);
@@ -232,10 +174,10 @@ pub(super) fn parse_data_version(body: &[u8]) -> Result<Option<DataVersion>, Rep
     plain::parse_data_version(body).map_err(|why| Reply::error(remarks::bad_body("data version", why)))
 }
 
-/// Reads the queues of a REGISTER_TOPIC body; none without a body.
+/// Reads the queues in the body of REGISTER_TOPIC; none without a body.
 ///
 /// # Errors
-/// The answer that says that it is none.
+/// The reply that says that the body is no topic route.
 pub(super) fn parse_queues(body: &[u8]) -> Result<Vec<(Name, QueueConfig)>, Reply> {
     if body.is_empty() {
         return Ok(Vec::new());

@@ -1,6 +1,6 @@
 //! Bodies in JSON.
 
-use super::blocks::{Blocks, Passed, Walk};
+use super::blocks::{BlockWalk, Blocks, SkippedTopics};
 use super::{Body, FILTER_SERVERS_MAX, shared};
 use crate::wire::json::{Event, Reader};
 use std::borrow::Cow;
@@ -9,7 +9,7 @@ use storage::command::{DataVersion, Name, QueueConfig, StaticTopicInfo, TopicCon
 
 type Parsed<T> = Result<T, &'static str>;
 
-/// What a topic has unless it says otherwise.
+/// Queues of a topic that does not name its own.
 const DEFAULT_QUEUES: QueueConfig = QueueConfig { read: 16, write: 16, perm: 6, sys_flag: 0 };
 /// Most queues of one REGISTER_TOPIC.
 const QUEUES_MAX: usize = 10_000;
@@ -150,13 +150,13 @@ fn data_version(reader: &mut Reader<'_>) -> Parsed<DataVersion> {
     Ok(version)
 }
 
-/// The topics of a table but for those in known blocks, and its blocks.
+/// The topics of a table but for those in known blocks; its blocks, and the topics that were skipped.
 fn topics(
     reader: &mut Reader<'_>,
     known: Option<&Blocks>,
     max: usize,
-) -> Parsed<(Vec<TopicConfig>, (Blocks, Passed))> {
-    let (mut topics, mut walk) = (Vec::new(), Walk::new(known));
+) -> Parsed<(Vec<TopicConfig>, (Blocks, SkippedTopics))> {
+    let (mut topics, mut walk) = (Vec::new(), BlockWalk::new(known));
     if !enter_or_null(reader)? {
         return Ok((topics, walk.end()));
     }
@@ -165,8 +165,8 @@ fn topics(
             return Err("too many topics");
         }
         let text = reader.rest();
-        if let Some(bytes) = walk.pass(text) {
-            reader.pass(bytes);
+        if let Some(bytes) = walk.skip(text) {
+            reader.advance(bytes);
             continue;
         }
         let before = reader.clone();
@@ -177,7 +177,7 @@ fn topics(
         let bytes = text.len() - reader.rest().len();
         if let Some(bytes) = walk.read(&topic, text, bytes) {
             *reader = before;
-            reader.pass(bytes);
+            reader.advance(bytes);
             continue;
         }
         topics.push(TopicConfig { topic, queues });
@@ -188,7 +188,7 @@ fn topics(
     Ok((topics, walk.end()))
 }
 
-/// A topic's or broker's queues, with the name that stands in field `name_key`.
+/// The queues of a topic or a broker, and the name in the field `name_key`.
 fn queue_config(
     reader: &mut Reader<'_>,
     name_key: &str,
@@ -281,9 +281,9 @@ fn filter_servers(reader: &mut Reader<'_>) -> Parsed<Option<Vec<Name>>> {
     Ok(Some(servers))
 }
 
-/// Text, with what is no UTF-8 replaced.
+/// The body as text; bytes that are no UTF-8 are replaced.
 fn lossy(body: &[u8]) -> Cow<'_, str> {
-    // Ten times as fast for what is right, and nearly all is.
+    // The check is ten times as fast as the replacement, and nearly all bodies pass it.
     std::str::from_utf8(body).map_or_else(|_| String::from_utf8_lossy(body), Cow::Borrowed)
 }
 

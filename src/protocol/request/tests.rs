@@ -1,11 +1,12 @@
 use super::*;
+use crate::protocol::{ReadMode, ReadOptions};
 use crate::wire::codes::result;
 
 fn command(code: i32, fields: &[(&str, &str)]) -> RemotingCommand {
     fields.iter().fold(RemotingCommand::request(code, 1), |command, (key, value)| command.with(key, value))
 }
 
-fn style(version: i32, fields: &[(&str, &str)]) -> RouteStyle {
+fn style(version: i32, fields: &[(&str, &str)]) -> JsonStyle {
     let mut command = command(105, fields);
     command.version = version;
     get_route(&command).style
@@ -14,14 +15,14 @@ fn style(version: i32, fields: &[(&str, &str)]) -> RouteStyle {
 #[test]
 fn routes_are_standard_json_by_version_or_by_wish() {
     for (version, accept, expected) in [
-        (399, None, RouteStyle::Old),
-        (401, None, RouteStyle::Standard),
-        (9999, None, RouteStyle::Standard),
-        (0, None, RouteStyle::Old),
-        (-1, Some("TRUE"), RouteStyle::Standard),
-        (399, Some("true"), RouteStyle::Standard),
-        (399, Some("1"), RouteStyle::Old),
-        (401, Some("false"), RouteStyle::Standard),
+        (399, None, JsonStyle::Old),
+        (401, None, JsonStyle::Standard),
+        (9999, None, JsonStyle::Standard),
+        (0, None, JsonStyle::Old),
+        (-1, Some("TRUE"), JsonStyle::Standard),
+        (399, Some("true"), JsonStyle::Standard),
+        (399, Some("1"), JsonStyle::Old),
+        (401, Some("false"), JsonStyle::Standard),
     ] {
         let fields: Vec<_> = accept.iter().map(|text| ("acceptStandardJsonOnly", *text)).collect();
         assert_eq!(style(version, &fields), expected, "{version} {accept:?}");

@@ -94,8 +94,8 @@ impl<'a> Reader<'a> {
         self.text.as_bytes().get(self.at..).unwrap_or_default()
     }
 
-    /// Passes over bytes that are known to be whole entries of the object that was entered, from its next key on.
-    pub fn pass(&mut self, bytes: usize) {
+    /// Skips bytes that the caller knows to be whole entries of the object that was entered, from its next key on.
+    pub fn advance(&mut self, bytes: usize) {
         self.at += bytes;
         self.after_value = true;
     }

@@ -5,17 +5,21 @@ use proptest::sample::Index;
 
 /// One change.
 #[derive(Debug, Clone)]
-pub(crate) enum Edit {
+pub enum Edit {
+    /// Flips one bit (0 to 7) of the byte there.
     Flip(Index, u8),
+    /// Overwrites the byte there.
     Put(Index, u8),
+    /// Ends the bytes there.
     Cut(Index),
+    /// Removes that many bytes from there on.
     Remove(Index, usize),
     /// A copy of the bytes from the first place, that many, put in at the second.
     Splice(Index, usize, Index),
 }
 
 /// Up to three changes.
-pub(crate) fn edits() -> impl Strategy<Value = Vec<Edit>> {
+pub fn edits() -> impl Strategy<Value = Vec<Edit>> {
     let at = any::<Index>;
     let interesting = prop::sample::select(vec![0_u8, 1, 2, 8, 250, 251, 252, 253, 254, 255]);
     let edit = prop_oneof![
@@ -29,7 +33,7 @@ pub(crate) fn edits() -> impl Strategy<Value = Vec<Edit>> {
 }
 
 /// Carries them out.
-pub(crate) fn edited(bytes: &[u8], edits: &[Edit]) -> Vec<u8> {
+pub fn edited(bytes: &[u8], edits: &[Edit]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for edit in edits {
         if bytes.is_empty() {

@@ -11,9 +11,9 @@ use std::sync::Arc;
 pub enum SpaceLevel {
     /// Enough.
     Ok,
-    /// A leader refuses commands and hands over.
+    /// The leader refuses commands and transfers the leadership.
     Low,
-    /// A node takes no entries.
+    /// The node takes no entries.
     Min,
 }
 

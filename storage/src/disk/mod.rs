@@ -1,5 +1,5 @@
 //! The disk below a node: is there room ([`DiskGuard`], with its [`ReserveFile`]), and does it still write
-//! ([`Watchdog`])? What follows from the answers is decided elsewhere.
+//! ([`Watchdog`])? The consensus crate decides what follows.
 //!
 //! Limits act before the log: no "no space left" and no endless write may reach consensus, for each of them is the
 //! end of the process.

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Room put aside for the moment when the disk is full: enough to go on voting, to purge, and to open what is there.
+/// Room put aside for a full disk: enough to go on voting, to purge, and to open the log and the snapshots.
 ///
 /// It is allocated on the real disk, so it is not behind the `Files` trait.
 #[derive(Debug)]

@@ -28,7 +28,7 @@ pub struct FileSystemSpace {
 }
 
 impl FileSystemSpace {
-    /// Asks about the file system of `path`, which must exist when asked.
+    /// The file system of `path`, which must exist when [`SpaceSource::space`] is called.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
         Self { path }

@@ -44,7 +44,7 @@ const LATE_TICK: Duration = Duration::from_millis(200);
 /// Pauses that are remembered. One that is forgotten makes a wait look longer, on the safe side.
 const PAUSES_MAX: usize = 64;
 
-/// Turns waits into levels. Pure: it is told the time.
+/// Turns waits into levels. Pure: the caller gives the time.
 ///
 /// Time in which the whole process did not run (stopped, suspended, a frozen container) is no fault of the disk and is
 /// taken off a wait. A level gets better only after the waits were short for as long as `slow`.
@@ -60,7 +60,7 @@ pub struct WriteGauge {
 }
 
 impl WriteGauge {
-    /// A gauge that is asked every `interval`.
+    /// A gauge that its caller reads every `interval`.
     #[must_use]
     pub fn new(limits: WriteLimits, interval: Duration) -> Self {
         Self {
@@ -239,7 +239,7 @@ mod tests {
         let mut gauge = WriteGauge::new(limits(), ms(INTERVAL_MS));
         assert_eq!(hang(&mut gauge, 0, 2_000, 0), WriteLevel::Slow);
         assert_eq!(idle(&mut gauge, 2_100, 2_500), WriteLevel::Slow);
-        // One more write of 1 s starts the time anew.
+        // One more write of 1 s starts the time again.
         assert_eq!(hang(&mut gauge, 2_600, 3_600, 2_600), WriteLevel::Slow);
         assert_eq!(idle(&mut gauge, 3_700, 5_100), WriteLevel::Slow);
         assert_eq!(idle(&mut gauge, 5_200, 5_200), WriteLevel::Ok);

@@ -2,6 +2,7 @@
 //! part, or out of order. Everything is decided by a seed, so a failure can be repeated.
 
 use super::{File, Files, Lock};
+use crate::split_mix::SplitMix;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
@@ -103,7 +104,7 @@ impl MemoryFiles {
     /// The power goes and comes back. What was synced is there; of the rest, the seed decides. All handles and
     /// locks of before are dead.
     pub fn power_cut(&self, seed: u64) {
-        let mut random = SplitMix(seed);
+        let mut random = SplitMix::new(seed);
         let mut world = lock(&self.0);
         for inode in &mut world.inodes {
             inode.power_cut(&mut random);
@@ -383,7 +384,7 @@ impl World {
         let mut lost = BTreeSet::new();
         for change in std::mem::take(&mut self.pending) {
             let dir = change.dir().map(Path::to_path_buf);
-            if !lost.contains(&dir) && random.coin() {
+            if !lost.contains(&dir) && coin(random) {
                 self.make_durable(change);
             } else {
                 lost.insert(dir);
@@ -433,14 +434,14 @@ impl Inode {
 
     /// Each sector of each write that was not synced survives or not, whatever the order.
     fn power_cut(&mut self, random: &mut SplitMix) {
-        let whole = random.coin();
+        let whole = coin(random);
         for change in self.pending.drain(..) {
             match change {
-                DataChange::Length(length) if random.coin() => self.durable.resize(length, 0),
+                DataChange::Length(length) if coin(random) => self.durable.resize(length, 0),
                 DataChange::Length(_) => {}
                 DataChange::Write(offset, bytes) => {
                     for (number, sector) in bytes.chunks(SECTOR_BYTES).enumerate() {
-                        if whole || random.coin() {
+                        if whole || coin(random) {
                             put_bytes(&mut self.durable, offset + number * SECTOR_BYTES, sector);
                         }
                     }
@@ -466,15 +467,6 @@ fn lock(world: &Mutex<World>) -> MutexGuard<'_, World> {
     world.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A small seeded generator; good enough to choose sectors.
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn coin(&mut self) -> bool {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) & 1 == 1
-    }
+fn coin(random: &mut SplitMix) -> bool {
+    random.next_u64() & 1 == 1
 }

@@ -3,9 +3,10 @@
 
 use super::record::{ALIGN, HEADER_BYTES, u64_at};
 use super::segment::{self, SEGMENT_HEADER_BYTES};
-use super::{Entry, FileLog, Log, LogOptions, LogState, Payload, Place, WriterMode};
+use super::{Entry, FileLog, Log, LogOptions, LogState, Payload, WriterMode};
 use crate::directory::{Directory, OpenError, Opened};
 use crate::files::{Files, MemoryFiles};
+use crate::log_place::LogPlace;
 use crate::marker::{MARKER_FILE, Marker};
 use crate::runtime::Runtime;
 use crate::{LogId, Vote};
@@ -53,8 +54,11 @@ pub fn log(bytes: &[u8]) {
         }
         files.put(&segment_path(number), piece);
     }
-    let synced =
-        if how & SYNCED != 0 { Place { segment: 1, offset: content.len() as u64 } } else { Place::default() };
+    let synced = if how & SYNCED != 0 {
+        LogPlace { segment: 1, offset: content.len() as u64 }
+    } else {
+        LogPlace::default()
+    };
     let marker = Marker { last_segment: count as u64, synced, ..new_marker() };
     if let Ok(bytes) = marker.encode() {
         files.put(&Path::new(DATA).join(MARKER_FILE), bytes);
@@ -85,9 +89,9 @@ fn new_marker() -> Marker {
         cluster_id: None,
         first_segment: 1,
         last_segment: 1,
-        synced: Place::default(),
+        synced: LogPlace::default(),
         snapshot: None,
-        cut: None,
+        truncated_tail: None,
     }
 }
 
@@ -186,11 +190,11 @@ fn check_entries(log: &FileLog) {
 
 /// A log that opened goes on.
 fn check_writes(log: &FileLog, LogState { last, .. }: LogState) {
-    let told = Arc::new(Mutex::new(Vec::new()));
+    let results = Arc::new(Mutex::new(Vec::new()));
     let done = || -> super::Done {
-        let told = Arc::clone(&told);
+        let results = Arc::clone(&results);
         Box::new(move |result| {
-            told.lock().unwrap_or_else(PoisonError::into_inner).push(result.map_err(|e| e.to_string()))
+            results.lock().unwrap_or_else(PoisonError::into_inner).push(result.map_err(|e| e.to_string()))
         })
     };
     log.save_vote(Vote { term: 9, node: 1, committed: false }, done());
@@ -204,8 +208,8 @@ fn check_writes(log: &FileLog, LogState { last, .. }: LogState) {
         log.purge(entry(next).id, done());
         check_entries(log);
     }
-    let told = told.lock().unwrap_or_else(PoisonError::into_inner);
-    assert!(told.iter().all(Result::is_ok), "{told:?}");
+    let results = results.lock().unwrap_or_else(PoisonError::into_inner);
+    assert!(results.iter().all(Result::is_ok), "{results:?}");
 }
 
 /// A log of a few segments with records of each kind, closed.

@@ -35,7 +35,7 @@ fn seeds_pass() {
     for (target, seeds, check) in [("log_segments", logs, log as fn(&[u8])), ("log_marker", markers, marker)]
     {
         seeds.iter().for_each(|seed| check(seed));
-        seeds::keep(target, &seeds);
+        seeds::keep(target, &seeds).unwrap();
     }
 }
 

@@ -1,12 +1,12 @@
 //! The log in segment files: what callers see at once, the queue to the writer, and the thread that drives it.
 
-use super::front::{Batch, Found, Front, Request};
-use super::held::Held;
+use super::log_index::LogIndex;
 use super::recovery;
 use super::repair;
-use super::writer::{Operation, Surroundings, Writer, Written};
+use super::shared_log_state::{Batch, Found, Request, SharedLogState};
+use super::writer::{LogEnvironment, Operation, Writer, Written};
 use super::{Done, Entry, Log, LogState};
-use crate::directory::OpenError;
+use crate::open_error::OpenError;
 use crate::{LogId, Vote};
 use std::fmt;
 use std::io;
@@ -24,7 +24,7 @@ pub struct LogOptions {
     pub segment_bytes: u64,
     /// Recent entries kept in memory, bytes.
     pub cache_bytes: usize,
-    /// Who runs the writer.
+    /// What runs the writer.
     pub writer: WriterMode,
 }
 
@@ -34,14 +34,14 @@ impl Default for LogOptions {
     }
 }
 
-/// Who runs the writer.
+/// What runs the writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriterMode {
     /// A thread of its own.
     Thread,
     /// Each call, before it returns: deterministic.
     Inline,
-    /// Whoever calls [`FileLog::step`]: deterministic, and writes can be left waiting.
+    /// The caller of [`FileLog::step`]: deterministic, and writes can be left waiting.
     Stepped,
 }
 
@@ -53,7 +53,7 @@ pub struct FileLog {
 }
 
 struct Shared {
-    front: Mutex<Front>,
+    state: Mutex<SharedLogState>,
     /// Something is waiting for the writer.
     waiting: Condvar,
     writer: Mutex<Writer>,
@@ -62,16 +62,17 @@ struct Shared {
 
 impl FileLog {
     /// Reads the log back and starts the writer.
-    pub(crate) fn open(around: Surroundings, options: &LogOptions) -> Result<Self, OpenError> {
-        let (files, dir) = (Arc::clone(&around.files), around.dir.clone());
-        let scan = recovery::scan(&*files, &dir, &around.marker.get(), options.cache_bytes)?;
-        repair::cut_tail(&*files, &dir, &around.marker, &scan)?;
-        repair::settle(&*files, &dir, &scan)?;
-        let mut writer = Writer::new(around, &scan).map_err(OpenError::io("write to the log in", &dir))?;
-        let mut front = Front::new(scan.held);
-        front.open_files(std::mem::take(&mut writer.opened));
+    pub(crate) fn open(environment: LogEnvironment, options: &LogOptions) -> Result<Self, OpenError> {
+        let (files, dir) = (Arc::clone(&environment.files), environment.dir.clone());
+        let scan = recovery::scan(&*files, &dir, &environment.marker.get(), options.cache_bytes)?;
+        repair::truncate_tail(&*files, &dir, &environment.marker, &scan)?;
+        repair::sync_read(&*files, &dir, &scan)?;
+        let mut writer =
+            Writer::new(environment, &scan).map_err(OpenError::io("write to the log in", &dir))?;
+        let mut state = SharedLogState::new(scan.log_index);
+        state.open_files(std::mem::take(&mut writer.opened));
         let shared = Arc::new(Shared {
-            front: Mutex::new(front),
+            state: Mutex::new(state),
             waiting: Condvar::new(),
             writer: Mutex::new(writer),
             dir: dir.clone(),
@@ -83,8 +84,8 @@ impl FileLog {
         Ok(Self { shared, mode: options.writer, thread: Mutex::new(thread) })
     }
 
-    /// Writes and syncs all that is waiting, and calls the callbacks, on this thread. Gives how many requests that
-    /// were. Does nothing when another call is doing it, or in [`WriterMode::Thread`].
+    /// Writes and syncs all that is waiting, and calls the callbacks, on this thread. Gives the number of these
+    /// requests. Does nothing when another call is doing it, or in [`WriterMode::Thread`].
     pub fn step(&self) -> usize {
         if self.mode == WriterMode::Thread { 0 } else { self.shared.step() }
     }
@@ -94,26 +95,26 @@ impl FileLog {
         &self,
         operation: Operation,
         done: Done,
-        change: impl FnOnce(&mut Held, u64, &Operation) -> io::Result<()>,
+        change: impl FnOnce(&mut LogIndex, u64, &Operation) -> io::Result<()>,
     ) {
-        let mut front = self.shared.lock();
-        if front.closing {
-            drop(front);
+        let mut state = self.shared.lock();
+        if state.closing {
+            drop(state);
             return done(Err(io::Error::new(io::ErrorKind::BrokenPipe, "the log is closed")));
         }
-        front.closing = matches!(operation, Operation::Close);
-        front.sequence += 1;
-        let sequence = front.sequence;
-        let applied = match front.failure() {
-            None => change(&mut front.held, sequence, &operation),
+        state.closing = matches!(operation, Operation::Close);
+        state.sequence += 1;
+        let sequence = state.sequence;
+        let applied = match state.failure() {
+            None => change(&mut state.log_index, sequence, &operation),
             Some(e) => Err(e),
         };
         let operation = match applied {
             Ok(()) => operation,
             Err(e) => Operation::Refused(e),
         };
-        front.queue.push_back(Request { sequence, operation, done, since: Instant::now() });
-        drop(front);
+        state.queue.push_back(Request { sequence, operation, done, since: Instant::now() });
+        drop(state);
         self.shared.waiting.notify_one();
         if self.mode == WriterMode::Inline {
             self.shared.step();
@@ -123,45 +124,45 @@ impl FileLog {
 
 impl Log for FileLog {
     fn state(&self) -> LogState {
-        let front = self.shared.lock();
-        let ends = front.held.ends;
+        let state = self.shared.lock();
+        let ends = state.log_index.ends;
         LogState {
             purged: ends.purged,
             last: ends.last,
             committed: ends.committed,
             vote: ends.vote,
-            bytes: front.held.bytes(),
+            bytes: state.log_index.bytes(),
         }
     }
 
     fn append(&self, entries: Vec<Entry>, done: Done) {
-        self.submit(Operation::Append(entries), done, |held, sequence, operation| {
+        self.submit(Operation::Append(entries), done, |log_index, sequence, operation| {
             let Operation::Append(entries) = operation else { return Ok(()) };
-            held.check_append(entries)?;
+            log_index.check_append(entries)?;
             for entry in entries {
-                held.append(entry.clone(), sequence, None);
+                log_index.append(entry.clone(), sequence, None);
             }
             Ok(())
         });
     }
 
     fn save_vote(&self, vote: Vote, done: Done) {
-        self.submit(Operation::Vote(vote), done, |held, _, _| {
-            held.ends.vote = Some(vote);
+        self.submit(Operation::Vote(vote), done, |log_index, _, _| {
+            log_index.ends.vote = Some(vote);
             Ok(())
         });
     }
 
     fn save_committed(&self, committed: Option<LogId>) {
-        self.shared.lock().held.ends.committed = committed;
+        self.shared.lock().log_index.ends.committed = committed;
     }
 
     fn truncate_after(&self, last: Option<LogId>, done: Done) {
-        self.submit(Operation::Truncate(last), done, |held, _, _| held.truncate_after(last));
+        self.submit(Operation::Truncate(last), done, |log_index, _, _| log_index.truncate_after(last));
     }
 
     fn purge(&self, upto: LogId, done: Done) {
-        self.submit(Operation::Purge(upto), done, |held, _, _| held.purge(upto));
+        self.submit(Operation::Purge(upto), done, |log_index, _, _| log_index.purge(upto));
     }
 
     fn read(&self, range: Range<u64>, max_bytes: usize) -> io::Result<Vec<Entry>> {
@@ -184,7 +185,7 @@ impl Log for FileLog {
         let on_writer = self.shared.lock().writer_thread == Some(std::thread::current().id());
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread.filter(|_| !on_writer) {
-            // Its end is all that is waited for; why it ended is in `failed`.
+            // Only its end matters here; `failed` says why it ended.
             let _ = thread.join();
         }
     }
@@ -203,8 +204,8 @@ impl fmt::Debug for FileLog {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Front> {
-        self.front.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, SharedLogState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs the writer until nothing is waiting. A callback may call the log again: its request is done here too.
@@ -238,7 +239,7 @@ impl Shared {
                 (Ok(()), Operation::Refused(e)) => Err(e),
                 (Ok(()), _) => Ok(()),
             };
-            // Off the list first: whoever is told that it is durable must not be seen waiting for it.
+            // Off the list first: a caller whose write is durable must not be seen waiting for it.
             self.lock().taken.pop_front();
             (request.done)(result);
         }
@@ -255,31 +256,31 @@ impl Shared {
         writer: &mut Writer,
         outcome: io::Result<Vec<Written>>,
     ) -> Result<(), (io::ErrorKind, String)> {
-        let mut front = self.lock();
-        front.open_files(std::mem::take(&mut writer.opened));
+        let mut state = self.lock();
+        state.open_files(std::mem::take(&mut writer.opened));
         match outcome {
             Ok(written) => {
                 for Written { sequence, index, place } in written {
-                    front.held.written(sequence, index, place);
+                    state.log_index.written(sequence, index, place);
                 }
-                front.held.evict();
+                state.log_index.evict();
                 Ok(())
             }
             Err(e) => {
                 let failure = (e.kind(), e.to_string());
-                front.failed.get_or_insert_with(|| failure.clone());
+                state.failed.get_or_insert_with(|| failure.clone());
                 Err(failure)
             }
         }
     }
 
     fn tidied(&self, writer: &mut Writer, dropped: &[u64], closes: bool) -> io::Result<()> {
-        let mut front = self.lock();
+        let mut state = self.lock();
         for number in dropped {
-            front.files.remove(number);
+            state.files.remove(number);
         }
-        let idle = front.queue.is_empty();
-        drop(front);
+        let idle = state.queue.is_empty();
+        drop(state);
         if closes {
             return writer.close();
         }
@@ -299,11 +300,11 @@ fn spawn(shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
         let guard = ThreadGuard(&shared);
         shared.lock().writer_thread = Some(std::thread::current().id());
         loop {
-            let front = shared.lock();
-            let idle = |front: &mut Front| front.queue.is_empty() && !front.closing;
-            let front = shared.waiting.wait_while(front, idle).unwrap_or_else(PoisonError::into_inner);
-            let ended = front.queue.is_empty();
-            drop(front);
+            let state = shared.lock();
+            let idle = |state: &mut SharedLogState| state.queue.is_empty() && !state.closing;
+            let state = shared.waiting.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner);
+            let ended = state.queue.is_empty();
+            drop(state);
             if ended {
                 break;
             }
@@ -313,17 +314,17 @@ fn spawn(shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
     })
 }
 
-/// If the thread ends in any other way than by a close (a callback panicked), nobody must wait for it for ever.
+/// If the thread ends in any other way than by a close (a callback panicked), no caller must wait for it for ever.
 struct ThreadGuard<'a>(&'a Shared);
 
 impl Drop for ThreadGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.fail(&io::Error::other("a callback of the log panicked"));
-            let mut front = self.0.lock();
-            front.closing = true;
-            let left: Vec<Request> = front.queue.drain(..).collect();
-            drop(front);
+            let mut state = self.0.lock();
+            state.closing = true;
+            let left: Vec<Request> = state.queue.drain(..).collect();
+            drop(state);
             for request in left {
                 (request.done)(Err(io::Error::other("the log's writer has ended")));
             }

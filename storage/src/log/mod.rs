@@ -1,71 +1,35 @@
 //! The log and the vote. [`Log`] is what consensus asks of them, [`FileLog`] keeps them in segment files.
 //!
 //! ```text
-//! append ──▶ Held (readable at once) ──▶ queue ──▶ Writer: records ──▶ write ──▶ fdatasync ──▶ done, in order
+//! append ──▶ LogIndex (readable at once) ──▶ queue ──▶ Writer: records ──▶ write ──▶ fdatasync ──▶ done, in order
 //!
-//! opening: Scan (reads, refuses damage) ──▶ repair (cuts a torn tail, syncs) ──▶ Held, Writer
+//! opening: Scan (reads, refuses damage) ──▶ repair (truncates a torn tail, syncs) ──▶ LogIndex, Writer
 //! ```
 //!
-//! - `record`, `segment`: what the bytes are. `held`: what the log holds, in memory.
-//! - `writer`: the only one that writes; knows no thread. `front`: what callers see and wait for.
+//! - `record`, `segment`: the bytes. `log_index`: where each entry lies, and the newest entries.
+//! - `writer`: the only module that writes; knows no thread. `shared_log_state`: what callers and the writer share.
 //! - `file_log`: the trait, the thread, callbacks.
 //! - `recovery`, `repair`: what survived, and the proof that nothing is missing.
 
 #[cfg(any(test, fuzzing))]
 pub(crate) mod checks;
 mod file_log;
-mod front;
-mod held;
+mod log_index;
 mod record;
 mod recovery;
 mod repair;
 mod segment;
+mod shared_log_state;
 mod writer;
 
 pub use file_log::{FileLog, LogOptions, WriterMode};
-pub(crate) use writer::Surroundings;
+pub(crate) use writer::LogEnvironment;
 
 use crate::{LogId, Vote};
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::time::Duration;
-
-/// What to do when a file of the log is damaged.
-pub const RUNBOOK_DAMAGED_LOG: &str = "docs/runbooks/damaged-log.md";
-/// What to do when a data directory is not what it should be.
-pub const RUNBOOK_DIRECTORY: &str = "docs/runbooks/data-directory.md";
-
-/// A place in the log's files. Ordered.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Place {
-    /// Number of the segment, from 1.
-    pub segment: u64,
-    /// Offset in its file, bytes.
-    pub offset: u64,
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "segment {} offset {}", self.segment, self.offset)
-    }
-}
-
-/// A torn tail that was cut off: a write that had not finished when the power went or the process was killed. Nothing
-/// in it had been acknowledged, unless the disk lied about a sync.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cut {
-    /// Where the log was cut.
-    pub place: Place,
-    /// How many bytes were cut off.
-    pub bytes: u64,
-    /// The last entry that was kept.
-    pub last: Option<LogId>,
-    /// Name of the file in the log's directory that keeps a copy.
-    pub copy: String,
-}
 
 /// A log entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,6 +111,6 @@ pub trait Log: Send + Sync + 'static {
     /// How long the oldest write that is not yet durable has been waiting.
     fn oldest_wait(&self) -> Option<Duration>;
 
-    /// Ends the writer after all that was asked for is durable; blocks until then. Later writes fail.
+    /// Ends the writer after all writes before it are durable; blocks until then. Later writes fail.
     fn close(&self);
 }

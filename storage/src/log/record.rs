@@ -7,10 +7,12 @@
 //! ```
 //!
 //! All numbers are little endian. Both checksums are seeded with the segment's salt and the record's offset: a
-//! record is valid only in the file and at the place that it was written for. *Synced* says up to where the log
-//! was on stable storage when the record was written; recovery tells by it a torn tail from damage.
+//! record is valid only in the file and at the place that it was written for. *Synced*, the
+//! synced watermark, says up to where the log was on stable storage when the record was written; by it recovery tells a
+//! torn tail from damage.
 
-use super::{Entry, Payload, Place};
+use super::{Entry, Payload};
+use crate::log_place::LogPlace;
 use crate::{LogId, Vote};
 use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -40,7 +42,7 @@ pub(crate) enum Record {
     Committed(Option<LogId>),
     /// The state of the log at this place.
     Checkpoint(Checkpoint),
-    /// Nothing, but for the claim in its header.
+    /// Nothing but the synced watermark in its header.
     Synced,
     /// The log goes on in the next segment.
     End,
@@ -62,7 +64,7 @@ pub(crate) struct Header {
     variant: u8,
     payload_length: u64,
     /// Up to where the log was synced when this was written.
-    pub(crate) synced: Place,
+    pub(crate) synced: LogPlace,
     term: u64,
     index: u64,
     payload_checksum: u64,
@@ -72,7 +74,7 @@ pub(crate) struct Header {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Decoded {
     pub(crate) record: Record,
-    pub(crate) synced: Place,
+    pub(crate) synced: LogPlace,
     /// Bytes from this record to the next.
     pub(crate) length: usize,
 }
@@ -117,7 +119,7 @@ impl Record {
     }
 
     /// Writes the record to the end of `out`. `salt` and `offset` are those of the segment and the place there.
-    pub(crate) fn encode(&self, salt: u64, offset: u64, synced: Place, out: &mut Vec<u8>) {
+    pub(crate) fn encode(&self, salt: u64, offset: u64, synced: LogPlace, out: &mut Vec<u8>) {
         let optional = |id: &Option<LogId>| (u8::from(id.is_some()), id.unwrap_or_default());
         let (kind, (variant, id)) = match self {
             Self::Entry(entry) => (1, (payload_parts(&entry.payload).0, entry.id)),
@@ -189,7 +191,7 @@ impl Header {
             kind: bytes[4],
             variant: bytes[5],
             payload_length: word(8),
-            synced: Place { segment: word(16), offset: word(24) },
+            synced: LogPlace { segment: word(16), offset: word(24) },
             term: word(32),
             index: word(40),
             payload_checksum: word(48),

@@ -1,17 +1,17 @@
 //! Reading the log back: what survived, and whether all of what must have survived is there.
 //!
-//! [`scan`] only reads. A record that is not as written is one of two things. If anything later claims that the
-//! log was on stable storage beyond it, or a later segment was begun, it is damage: the log is refused and nothing
-//! is touched. Otherwise no one was ever told that it is durable: a torn tail, which [`super::repair`] puts aside
-//! and cuts off.
+//! [`scan`] only reads. A record that is not as written is one of two things. If the synced watermark of a later record
+//! or of the marker lies beyond it, or a later segment was begun, it is damage: the node refuses the log and touches
+//! nothing. Otherwise no write there was ever acknowledged: a torn tail, which [`super::repair`] copies aside and
+//! truncates.
 
-use super::Place;
-use super::held::Held;
+use super::log_index::LogIndex;
 use super::record::{Decoded, Record, RecordError};
-use super::segment::{self, SEGMENT_HEADER_BYTES, Segment, SegmentError, highest_claim};
-use crate::directory::OpenError;
+use super::segment::{self, SEGMENT_HEADER_BYTES, Segment, SegmentError, highest_synced};
 use crate::files::{File, Files, read_exact_at};
+use crate::log_place::LogPlace;
 use crate::marker::Marker;
+use crate::open_error::OpenError;
 use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// What the log's files hold.
 #[derive(Debug)]
 pub(crate) struct Scan {
-    pub(crate) held: Held,
+    pub(crate) log_index: LogIndex,
     /// Segments with records, oldest first; the log goes on in the last. Empty for a new log.
     pub(crate) segments: VecDeque<Segment>,
     /// Segments made ahead.
@@ -32,8 +32,8 @@ pub(crate) struct Scan {
     /// What lies there, if it is not zeros.
     pub(crate) torn: Option<(RecordError, Vec<u8>)>,
     /// The log is known to have been synced up to here.
-    pub(crate) claimed: Place,
-    /// Whether the last record claims that all before it is synced.
+    pub(crate) synced_watermark: LogPlace,
+    /// Whether the last record says that all before it is synced.
     pub(crate) ends_synced: bool,
 }
 
@@ -50,11 +50,11 @@ struct Scanner<'a> {
     dir: &'a Path,
     marker: &'a Marker,
     cache_bytes: usize,
-    held: Option<Held>,
-    claimed: Place,
+    log_index: Option<LogIndex>,
+    synced_watermark: LogPlace,
     ends_synced: bool,
     /// Where the segment before ended, once one was read.
-    previous_end: Option<Place>,
+    previous_end: Option<LogPlace>,
 }
 
 /// Reads the log of a directory and changes nothing.
@@ -69,20 +69,20 @@ pub(crate) fn scan(
         dir,
         marker,
         cache_bytes,
-        held: None,
-        claimed: Place::default(),
+        log_index: None,
+        synced_watermark: LogPlace::default(),
         ends_synced: false,
         previous_end: None,
     };
     let (numbers, unfinished) = scanner.numbers()?;
     let mut scan = Scan {
-        held: Held::new(cache_bytes),
+        log_index: LogIndex::new(cache_bytes),
         segments: VecDeque::new(),
         spares: VecDeque::new(),
         unfinished,
         end: SEGMENT_HEADER_BYTES,
         torn: None,
-        claimed: Place::default(),
+        synced_watermark: LogPlace::default(),
         ends_synced: false,
     };
     let mut open = None;
@@ -109,7 +109,7 @@ pub(crate) fn scan(
 }
 
 impl Scanner<'_> {
-    /// Numbers of the segments that must be read, and the paths of those that were not finished.
+    /// Numbers of the segments to read, and the paths of those that were not finished.
     fn numbers(&self) -> Result<(Vec<u64>, Vec<PathBuf>), OpenError> {
         let Marker { first_segment: first, last_segment: last, .. } = *self.marker;
         let names = match self.files.list(self.dir) {
@@ -154,7 +154,7 @@ impl Scanner<'_> {
         let advice = format!(
             "files were removed or copied back: put the whole directory back as it was when the node last ran, or \
              give the node a new id and an empty directory (see {})",
-            super::RUNBOOK_DIRECTORY
+            crate::open_error::RUNBOOK_DIRECTORY
         );
         OpenError::Refused { path, reason, advice }
     }
@@ -201,7 +201,7 @@ impl Scanner<'_> {
             })?;
             at += length;
             if ended {
-                self.previous_end = Some(Place { segment: segment.number, offset: at as u64 });
+                self.previous_end = Some(LogPlace { segment: segment.number, offset: at as u64 });
                 return Self::check_end(segment, bytes, at).map(|()| (Tail::End, at as u64));
             }
         }
@@ -219,36 +219,36 @@ impl Scanner<'_> {
 
     /// Takes in one record; the error says what contradicts it.
     fn take(&mut self, segment: &mut Segment, offset: u64, decoded: Decoded) -> Result<(), String> {
-        let here = Place { segment: segment.number, offset };
+        let here = LogPlace { segment: segment.number, offset };
         let Decoded { record, synced, .. } = decoded;
-        if synced > here || synced < self.claimed {
+        if synced > here || synced < self.synced_watermark {
             return Err(format!("the record claims that the log was synced up to {synced}"));
         }
-        self.claimed = synced;
+        self.synced_watermark = synced;
         self.ends_synced = matches!(record, Record::Synced) && synced == here;
         let first_record = offset == SEGMENT_HEADER_BYTES;
         if first_record && synced != here && self.previous_end.is_some_and(|end| end != synced) {
             return Err(format!("the segment does not follow the one before: it claims {synced}"));
         }
         let cache_bytes = self.cache_bytes;
-        let held = match (&mut self.held, &record) {
-            (Some(held), Record::Checkpoint(state)) if held.ends == *state => held,
-            (Some(held), _) if !first_record && !matches!(record, Record::Checkpoint(_)) => held,
+        let log_index = match (&mut self.log_index, &record) {
+            (Some(log_index), Record::Checkpoint(state)) if log_index.ends == *state => log_index,
+            (Some(log_index), _) if !first_record && !matches!(record, Record::Checkpoint(_)) => log_index,
             (none @ None, Record::Checkpoint(state)) if first_record => {
-                none.insert(Held::from_checkpoint(*state, cache_bytes))
+                none.insert(LogIndex::from_checkpoint(*state, cache_bytes))
             }
             _ => return Err("the checkpoint here does not agree with the records before it".into()),
         };
         match record {
             Record::Entry(entry) => {
-                held.check_append(std::slice::from_ref(&entry)).map_err(|e| e.to_string())?;
+                log_index.check_append(std::slice::from_ref(&entry)).map_err(|e| e.to_string())?;
                 segment.note_entry(entry.id.index);
-                held.append(entry, 0, Some(here));
+                log_index.append(entry, 0, Some(here));
             }
-            Record::Vote(vote) => held.ends.vote = Some(vote),
-            Record::Truncate(last) => held.truncate_after(last).map_err(|e| e.to_string())?,
-            Record::Purge(upto) => held.purge(upto).map_err(|e| e.to_string())?,
-            Record::Committed(committed) => held.ends.committed = committed,
+            Record::Vote(vote) => log_index.ends.vote = Some(vote),
+            Record::Truncate(last) => log_index.truncate_after(last).map_err(|e| e.to_string())?,
+            Record::Purge(upto) => log_index.purge(upto).map_err(|e| e.to_string())?,
+            Record::Committed(committed) => log_index.ends.committed = committed,
             Record::Checkpoint(_) | Record::Synced | Record::End => {}
         }
         Ok(())
@@ -263,26 +263,26 @@ impl Scanner<'_> {
         error: Option<RecordError>,
     ) -> Result<Option<(RecordError, Vec<u8>)>, OpenError> {
         let damaged = |reason| OpenError::Damaged { file: segment.path.clone(), offset: end, reason };
-        let here = Place { segment: segment.number, offset: end };
+        let here = LogPlace { segment: segment.number, offset: end };
         let what = error.map_or_else(|| "the records end here".to_owned(), |e| e.to_string());
         let at = usize::try_from(end).unwrap_or(usize::MAX);
-        if let Some((later, claim)) =
-            highest_claim(bytes, at, segment.salt).filter(|(_, claim)| *claim > here)
+        if let Some((later, watermark)) =
+            highest_synced(bytes, at, segment.salt).filter(|(_, watermark)| *watermark > here)
         {
             return Err(damaged(format!(
-                "{what}, but the record at {later} says that it was synced up to {claim}"
+                "{what}, but the record at {later} says that it was synced up to {watermark}"
             )));
         }
         if self.marker.synced > here {
-            let claim = self.marker.synced;
+            let watermark = self.marker.synced;
             return Err(damaged(format!(
-                "{what}, but the marker says that the log was synced up to {claim}"
+                "{what}, but the marker says that the log was synced up to {watermark}"
             )));
         }
         if (bytes.len() as u64) < segment.size {
             return Err(damaged(format!("the file has {} bytes of {}", bytes.len(), segment.size)));
         }
-        if self.held.is_none() && segment.number > 1 {
+        if self.log_index.is_none() && segment.number > 1 {
             return Err(damaged(format!("{what}, and no segment before it is left")));
         }
         let torn = bytes.get(at..).unwrap_or_default();
@@ -306,12 +306,12 @@ impl Scanner<'_> {
     }
 
     fn finish(self, mut scan: Scan) -> Result<Scan, OpenError> {
-        scan.claimed = self.claimed.max(self.marker.synced);
+        scan.synced_watermark = self.synced_watermark.max(self.marker.synced);
         scan.ends_synced = self.ends_synced && scan.torn.is_none();
-        if let Some(held) = self.held {
-            scan.held = held;
+        if let Some(log_index) = self.log_index {
+            scan.log_index = log_index;
         }
-        if let (Some(hole), Some(first)) = (scan.held.hole(), scan.segments.front()) {
+        if let (Some(hole), Some(first)) = (scan.log_index.hole(), scan.segments.front()) {
             let reason =
                 format!("entries {} to {} are in no segment", hole.start, hole.end.saturating_sub(1));
             return Err(OpenError::Damaged {

@@ -1,12 +1,12 @@
-//! Makes what recovery found the durable beginning of what comes: puts a torn tail aside, cuts it off, and syncs
-//! what may not have been.
+//! Makes what recovery found durable before the log goes on: copies a torn tail aside, truncates it, and syncs what may
+//! not have been synced.
 
 use super::recovery::Scan;
 use super::segment::SEGMENT_HEADER_BYTES;
-use super::{Cut, Place};
-use crate::directory::OpenError;
 use crate::files::{Files, read_exact_at};
+use crate::log_place::{LogPlace, TruncatedTail};
 use crate::marker::MarkerFile;
+use crate::open_error::OpenError;
 use std::io;
 use std::path::Path;
 
@@ -14,9 +14,9 @@ use std::path::Path;
 const COPIES_MAX: usize = 16;
 const COPY_PREFIX: &str = "cut-";
 
-/// Cuts a torn tail off: copied aside, noted in the marker, then overwritten with zeros; each step synced.
+/// Truncates a torn tail: copies it aside, notes it in the marker, then overwrites it with zeros; each step is synced.
 /// Repeating it after a crash at any point is safe.
-pub(crate) fn cut_tail(
+pub(crate) fn truncate_tail(
     files: &dyn Files,
     dir: &Path,
     marker: &MarkerFile,
@@ -29,24 +29,26 @@ pub(crate) fn cut_tail(
         segment = segment.number,
         offset = scan.end,
         bytes = torn.len(),
-        last = ?scan.held.ends.last,
+        last = ?scan.log_index.ends.last,
         copy,
         "the log ends in a write that was never finished ({error}): it is cut off there",
     );
-    let cut = Cut {
-        place: Place { segment: segment.number, offset: scan.end },
+    let truncated = TruncatedTail {
+        place: LogPlace { segment: segment.number, offset: scan.end },
         bytes: torn.len() as u64,
-        last: scan.held.ends.last,
+        last: scan.log_index.ends.last,
         copy,
     };
-    marker.update(|marker| marker.cut = Some(cut)).map_err(OpenError::io("write the marker beside", dir))?;
+    marker
+        .update(|marker| marker.truncated_tail = Some(truncated))
+        .map_err(OpenError::io("write the marker beside", dir))?;
     let zeros = vec![0; torn.len()];
-    let cut = segment.file.write_at(&zeros, scan.end).and_then(|()| segment.file.sync());
-    cut.map_err(OpenError::io("cut the torn tail off", &segment.path))
+    let truncated = segment.file.write_at(&zeros, scan.end).and_then(|()| segment.file.sync());
+    truncated.map_err(OpenError::io("cut the torn tail off", &segment.path))
 }
 
-/// Copies a torn tail to a file of its own and gives its name. A crash while it is cut off makes a second copy, of
-/// what is left; the oldest copies of all go when there are many.
+/// Copies a torn tail to a file of its own and gives its name. A crash between copy and truncation makes a
+/// second copy, of what is left; the oldest copies of all go when there are many.
 fn copy_aside(files: &dyn Files, dir: &Path, (segment, end): (u64, u64), torn: &[u8]) -> io::Result<String> {
     let mut copies = files.list(dir)?;
     copies.retain(|name| name.starts_with(COPY_PREFIX));
@@ -63,14 +65,15 @@ fn copy_aside(files: &dyn Files, dir: &Path, (segment, end): (u64, u64), torn: &
     Ok(name)
 }
 
-/// Makes everything that was read durable. What no claim covers is written again first: after a failed sync the
-/// kernel may hold pages that it takes for clean and never wrote.
-pub(crate) fn settle(files: &dyn Files, dir: &Path, scan: &Scan) -> Result<(), OpenError> {
+/// Makes everything that was read durable. What lies beyond the synced watermark is written again first: after a failed
+/// sync the kernel may hold pages that it takes for clean and never wrote.
+pub(crate) fn sync_read(files: &dyn Files, dir: &Path, scan: &Scan) -> Result<(), OpenError> {
     for path in &scan.unfinished {
         files.remove(path).map_err(OpenError::io("remove the unfinished", path))?;
     }
-    for segment in scan.segments.iter().filter(|segment| segment.number >= scan.claimed.segment) {
-        let from = if segment.number == scan.claimed.segment { scan.claimed.offset } else { 0 };
+    for segment in scan.segments.iter().filter(|segment| segment.number >= scan.synced_watermark.segment) {
+        let from =
+            if segment.number == scan.synced_watermark.segment { scan.synced_watermark.offset } else { 0 };
         let from = from.max(SEGMENT_HEADER_BYTES);
         let is_last = scan.segments.back().is_some_and(|last| last.number == segment.number);
         let length = segment.file.length().map_err(OpenError::io("read", &segment.path))?;

@@ -1,4 +1,4 @@
-//! A segment: one file of the log. It begins with 64 bytes that say whose it is:
+//! A segment: one file of the log. It begins with 64 bytes that identify it:
 //!
 //! ```text
 //!  0 magic [u8; 8]   8 format u32, zero u32   16 number u64   24 salt u64   32 directory id u128
@@ -6,12 +6,13 @@
 //! ```
 //!
 //! A file is made in its full size, synced with its directory and noted in the marker before a record goes into
-//! it, so a shorter file than `size` was cut by someone else.
+//! it, so another process has shortened a file that is shorter than `size`.
 
+use super::Entry;
 use super::record::{Header, Record, RecordError, u64_at};
-use super::{Entry, Place};
 use crate::LogId;
 use crate::files::{File, Files, read_exact_at};
+use crate::log_place::LogPlace;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -63,7 +64,7 @@ pub(crate) fn number(name: &str) -> Option<u64> {
     (digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit())).then_some(number)
 }
 
-/// What tells a segment from all others.
+/// What identifies a segment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Identity {
     pub(crate) number: u64,
@@ -129,7 +130,7 @@ impl Segment {
 #[derive(Debug, Clone)]
 pub(crate) struct EntryPlace {
     pub(crate) id: LogId,
-    pub(crate) place: Place,
+    pub(crate) place: LogPlace,
     pub(crate) length: usize,
     pub(crate) file: Arc<dyn File>,
     pub(crate) salt: u64,
@@ -148,22 +149,22 @@ impl EntryPlace {
     }
 
     fn damage(&self, dir: &Path, kind: io::ErrorKind, reason: &str) -> io::Error {
-        let Place { segment, offset } = self.place;
+        let LogPlace { segment, offset } = self.place;
         let file = dir.join(name(segment)).display().to_string();
         io::Error::new(
             kind,
             format!(
                 "{file} at offset {offset}, entry {}: {reason}; see {}",
                 self.id,
-                super::RUNBOOK_DAMAGED_LOG
+                crate::open_error::RUNBOOK_DAMAGED_LOG
             ),
         )
     }
 }
 
-/// The highest claim of any record header in `bytes`, looked for at every place where one could begin.
-pub(crate) fn highest_claim(bytes: &[u8], from: usize, salt: u64) -> Option<(usize, Place)> {
-    let mut highest: Option<(usize, Place)> = None;
+/// The highest synced watermark of any record header in `bytes`, looked for at every place where one could begin.
+pub(crate) fn highest_synced(bytes: &[u8], from: usize, salt: u64) -> Option<(usize, LogPlace)> {
+    let mut highest: Option<(usize, LogPlace)> = None;
     for at in (from.next_multiple_of(super::record::ALIGN)..bytes.len()).step_by(super::record::ALIGN) {
         if let Ok(header) = Header::decode(&bytes[at..], salt, at as u64)
             && highest.is_none_or(|(_, place)| place < header.synced)

@@ -1,11 +1,12 @@
 //! The writer: turns waiting requests into records, writes them, syncs once. Synchronous and without a thread or
 //! queue of its own; [`super::FileLog`] drives it.
 
+use super::Entry;
 use super::record::{Checkpoint, Record};
 use super::recovery::Scan;
 use super::segment::{Identity, SEGMENT_HEADER_BYTES, Segment};
-use super::{Entry, Place};
 use crate::files::Files;
+use crate::log_place::LogPlace;
 use crate::marker::MarkerFile;
 use crate::runtime::Runtime;
 use crate::{LogId, Vote};
@@ -21,14 +22,14 @@ const END_BYTES: u64 = 64;
 /// Room for more, bytes, when a segment is made larger for one large record.
 const SLACK_BYTES: u64 = 4096;
 
-/// What a call asks the writer for.
+/// One call of the log, for the writer.
 #[derive(Debug)]
 pub(crate) enum Operation {
     Append(Vec<Entry>),
     Vote(Vote),
     Truncate(Option<LogId>),
     Purge(LogId),
-    /// Nothing: the call was refused, and is told so in its turn.
+    /// Nothing: the log refused the call, and says so in its turn.
     Refused(io::Error),
     /// Finish, and note that everything is durable.
     Close,
@@ -39,12 +40,12 @@ pub(crate) enum Operation {
 pub(crate) struct Written {
     pub(crate) sequence: u64,
     pub(crate) index: u64,
-    pub(crate) place: Place,
+    pub(crate) place: LogPlace,
 }
 
 /// What the writer needs from outside.
 #[derive(Clone)]
-pub(crate) struct Surroundings {
+pub(crate) struct LogEnvironment {
     pub(crate) files: Arc<dyn Files>,
     /// The log's directory.
     pub(crate) dir: PathBuf,
@@ -56,7 +57,7 @@ pub(crate) struct Surroundings {
 
 /// The writer.
 pub(crate) struct Writer {
-    around: Surroundings,
+    environment: LogEnvironment,
     directory_id: u128,
     /// Segments with records, oldest first; the last is written to.
     segments: VecDeque<Segment>,
@@ -67,33 +68,33 @@ pub(crate) struct Writer {
     /// How far the last segment's file reaches, bytes.
     room: u64,
     /// The end of the last record that says that all before it is synced.
-    noted: Place,
+    watermark_noted: LogPlace,
     /// Records that are not written yet: they end at `end`.
     buffer: Vec<u8>,
     /// Everything before is on stable storage.
-    synced: Place,
+    synced: LogPlace,
     /// State of the log after the last record.
     state: Checkpoint,
     /// Making a segment ahead failed: not tried again before it is needed.
     spare_failed: bool,
-    /// The next segment, as soon as it is used, for those who read.
+    /// Segments that came into use since the last batch, for readers.
     pub(crate) opened: Vec<Segment>,
 }
 
 impl Writer {
     /// Goes on where recovery ended, everything there being synced.
-    pub(crate) fn new(around: Surroundings, scan: &Scan) -> io::Result<Self> {
+    pub(crate) fn new(environment: LogEnvironment, scan: &Scan) -> io::Result<Self> {
         let mut writer = Self {
-            directory_id: around.marker.get().directory_id,
-            around,
+            directory_id: environment.marker.get().directory_id,
+            environment,
             segments: scan.segments.clone(),
             spares: scan.spares.clone(),
             end: scan.end,
             room: 0,
-            noted: Place::default(),
+            watermark_noted: LogPlace::default(),
             buffer: Vec::new(),
-            synced: Place::default(),
-            state: scan.held.ends,
+            synced: LogPlace::default(),
+            state: scan.log_index.ends,
             spare_failed: false,
             opened: scan.segments.iter().cloned().collect(),
         };
@@ -103,7 +104,7 @@ impl Writer {
         }
         writer.synced = writer.here();
         if scan.ends_synced {
-            writer.noted = writer.here();
+            writer.watermark_noted = writer.here();
         } else {
             writer.note_synced()?;
         }
@@ -176,9 +177,9 @@ impl Writer {
     /// # Errors
     /// The disk fails; then nothing may be written any more.
     pub(crate) fn note_synced(&mut self) -> io::Result<()> {
-        if self.end > SEGMENT_HEADER_BYTES && self.noted != self.here() {
+        if self.end > SEGMENT_HEADER_BYTES && self.watermark_noted != self.here() {
             self.put(&Record::Synced)?;
-            self.noted = self.here();
+            self.watermark_noted = self.here();
         }
         self.flush()
     }
@@ -191,17 +192,17 @@ impl Writer {
         self.note_synced()?;
         self.sync()?;
         let synced = self.synced;
-        self.around.marker.update(|marker| marker.synced = synced)
+        self.environment.marker.update(|marker| marker.synced = synced)
     }
 
     /// Where the next record goes.
-    fn here(&self) -> Place {
+    fn here(&self) -> LogPlace {
         let segment = self.segments.back().map_or(0, |segment| segment.number);
-        Place { segment, offset: self.end }
+        LogPlace { segment, offset: self.end }
     }
 
     /// Adds a record; a new segment is begun when it does not fit.
-    fn put(&mut self, record: &Record) -> io::Result<Place> {
+    fn put(&mut self, record: &Record) -> io::Result<LogPlace> {
         if self.end == SEGMENT_HEADER_BYTES {
             self.encode(&Record::Checkpoint(self.state))?;
         }
@@ -285,7 +286,7 @@ impl Writer {
 
     /// Makes the next segment: the file in its full size, its directory, the marker, each synced before the next.
     fn make_spare(&mut self) -> io::Result<()> {
-        let Surroundings { files, dir, marker, runtime, segment_bytes } = &self.around;
+        let LogEnvironment { files, dir, marker, runtime, segment_bytes } = &self.environment;
         let number = marker.get().last_segment + 1;
         let identity = Identity { number, salt: runtime.random_u64(), directory_id: self.directory_id };
         let path = dir.join(super::segment::name(number));
@@ -322,14 +323,14 @@ impl Writer {
             && let Some(segment) = self.segments.front()
             && segment.index_max <= purged
         {
-            self.around.files.remove(&segment.path)?;
+            self.environment.files.remove(&segment.path)?;
             dropped.push(segment.number);
             self.segments.pop_front();
         }
         if let (false, Some(first)) = (dropped.is_empty(), self.segments.front()) {
-            self.around.files.sync_dir(&self.around.dir)?;
+            self.environment.files.sync_dir(&self.environment.dir)?;
             let (first, synced) = (first.number, self.synced);
-            self.around.marker.update(|marker| {
+            self.environment.marker.update(|marker| {
                 marker.first_segment = first;
                 marker.synced = marker.synced.max(synced);
             })?;

@@ -18,7 +18,7 @@ impl RouteInfo {
         let mut topics = 0;
         for event in events {
             match event {
-                // A broker that only tells of a new table: its topics have records of their own.
+                // A broker that only registers a new topic table: its topics have records of their own.
                 Event::BrokerRegistered { first: false, .. } | Event::MinBrokerIdChanged { .. } => continue,
                 Event::TopicNew { .. } | Event::TopicChanged { .. } | Event::TopicGone { .. } => {
                     topics += 1;

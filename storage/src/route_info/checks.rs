@@ -103,7 +103,7 @@ fn empty(table: &mut RouteInfo) {
     let permissions = table.groups().map(|(name, _)| {
         Change::SetWritePermission(SetWritePermission { broker: name.clone(), writable: false })
     });
-    let brokers = table.lives().map(|(key, live)| Removal {
+    let brokers = table.live_brokers().map(|(key, live)| Removal {
         cluster: key.cluster.clone(),
         broker: live.broker.clone(),
         address: key.address.clone(),
@@ -119,7 +119,7 @@ fn empty(table: &mut RouteInfo) {
         changes.map(|change| Command { origin: Origin::default(), change }).collect();
     table.apply_entry(LogId { term: 1, index }, &commands);
     check_table(table);
-    assert_eq!((table.topics().len(), table.lives().len()), (0, 0), "{table:?}");
+    assert_eq!((table.topics().len(), table.live_brokers().len()), (0, 0), "{table:?}");
 }
 
 fn check_invariants(table: &RouteInfo) {
@@ -176,13 +176,13 @@ mod tests {
     fn seeds_pass() {
         let entries = golden::entries();
         entries.iter().for_each(|entry| commands(entry));
-        seeds::keep("commands", &entries);
+        seeds::keep("commands", &entries).unwrap();
         let chunk = golden::stored("snapshot.chunk");
         let plain = golden::plain(&chunk);
         let chunks = [(0, &chunk), (STREAM, &plain), (STREAM | SEAL, &plain)]
             .map(|(how, bytes): (u8, &Vec<u8>)| [&[how], &**bytes].concat());
         chunks.iter().for_each(|chunk| snapshot(chunk));
-        seeds::keep("snapshot_chunks", &chunks);
+        seeds::keep("snapshot_chunks", &chunks).unwrap();
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! ```
 //! Records come in a fixed order: one `Head`, the tables, one `End`. A record may span chunks.
 
-use super::{AuditRecord, BrokerKey, Group, Live, RouteInfo, StateHash, Topic};
+use super::{AuditRecord, BrokerData, BrokerKey, BrokerLiveInfo, RouteInfo, StateHash, Topic};
 use crate::command::{Name, StaticTopicInfo};
 use crate::format::{self, FormatError};
 use crate::snapshots::CHUNK_BYTES_MAX;
@@ -29,11 +29,11 @@ pub(super) enum Record {
     /// First: what is not a table.
     Head(Head),
     /// A broker name.
-    Group(Name, Group),
+    BrokerData(Name, BrokerData),
     /// A cluster and its broker names.
     Cluster(Name, Vec<Name>),
     /// A live broker.
-    Live(BrokerKey, Live),
+    BrokerLiveInfo(BrokerKey, BrokerLiveInfo),
     /// A topic.
     Topic(Name, Topic),
     /// A broker's filter servers.
@@ -73,9 +73,9 @@ impl Record {
     pub(super) fn rank(&self) -> u8 {
         match self {
             Self::Head(_) => 0,
-            Self::Group(..) => 1,
+            Self::BrokerData(..) => 1,
             Self::Cluster(..) => 2,
-            Self::Live(..) => 3,
+            Self::BrokerLiveInfo(..) => 3,
             Self::Topic(..) => 4,
             Self::FilterServers(..) => 5,
             Self::StaticInfo(..) => 6,
@@ -123,12 +123,12 @@ impl RouteInfo {
     }
 
     fn table_records(&self) -> impl Iterator<Item = Record> + Send + '_ {
-        let groups = self.groups.iter().map(|(name, group)| Record::Group(name.clone(), group.clone()));
+        let groups = self.groups.iter().map(|(name, group)| Record::BrokerData(name.clone(), group.clone()));
         let clusters = self
             .clusters
             .iter()
             .map(|(c, names)| Record::Cluster(c.clone(), names.iter().cloned().collect()));
-        let live = self.live.iter().map(|(key, live)| Record::Live(key.clone(), live.clone()));
+        let live = self.live.iter().map(|(key, live)| Record::BrokerLiveInfo(key.clone(), live.clone()));
         let topics = self.topics.iter().map(|(name, topic)| Record::Topic(name.clone(), topic.clone()));
         let filters =
             self.filter_servers.iter().map(|(k, list)| Record::FilterServers(k.clone(), list.clone()));

@@ -1,7 +1,8 @@
-//! The edge's question: does a registration change anything, and what is the least that must be proposed?
+//! What the edge needs before it proposes a registration: whether it changes anything, and the least to propose.
 
 use super::{RegistrationCheck, RouteInfo};
-use crate::command::{Basis, Registration, TopicConfig};
+use crate::Position;
+use crate::command::{Basis, Name, Registration, TopicConfig};
 
 impl RouteInfo {
     /// What a whole registration would do, by the same rules as apply.
@@ -40,5 +41,17 @@ impl RouteInfo {
             },
             static_infos: plan.static_infos.into_iter().cloned().collect(),
         }))
+    }
+
+    /// The topics whose queues on a broker name may differ from those that it had at a former group version. All
+    /// others, and the addresses, flags and zone of the name, are as they were then, and so are the settings that
+    /// registration reads. `None` when that is not known.
+    #[must_use]
+    pub fn topics_changed_since(&self, broker: &str, version: Position) -> Option<Vec<Name>> {
+        let current = self.group_version(broker);
+        if version == current {
+            return Some(Vec::new());
+        }
+        self.topic_changes.get(broker)?.between(version, current)
     }
 }

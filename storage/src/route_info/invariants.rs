@@ -2,7 +2,7 @@
 
 use super::audit::AUDIT_RECORDS_MAX;
 use super::topics::DELETED_TOPICS_MAX;
-use super::{Group, RouteInfo};
+use super::{BrokerData, RouteInfo};
 use crate::Position;
 use crate::command::Name;
 use std::collections::BTreeSet;
@@ -68,7 +68,7 @@ impl RouteInfo {
         Ok(())
     }
 
-    fn check_group(&self, name: &Name, group: &Group) -> Result<(), String> {
+    fn check_group(&self, name: &Name, group: &BrokerData) -> Result<(), String> {
         if group.brokers.is_empty() || !group.brokers.is_sorted_by(|a, b| a.0 < b.0) {
             return Err(format!("broker name {name:?} lists its ids out of order, twice, or none"));
         }

@@ -177,7 +177,7 @@ impl Loader {
         let number = self.records;
         let Self { state, names, .. } = self;
         let fits = match record {
-            Record::Group(name, mut group) => {
+            Record::BrokerData(name, mut group) => {
                 group.cluster = one_copy(names, &group.cluster);
                 group.brokers = group.brokers.iter().map(|(id, a)| (*id, one_copy(names, a))).collect();
                 append(&mut state.groups, one_copy(names, &name), group)
@@ -187,7 +187,7 @@ impl Loader {
                 let members: OrdSet<Name> = members.iter().map(|name| one_copy(names, name)).collect();
                 append(&mut state.clusters, one_copy(names, &cluster), members) && sorted
             }
-            Record::Live(key, mut live) => {
+            Record::BrokerLiveInfo(key, mut live) => {
                 live.broker = one_copy(names, &live.broker);
                 append(&mut state.live, one_key(names, &key), live)
             }

@@ -5,11 +5,11 @@
 //! and shares what did not change, so readers and snapshots hold a state while apply goes on with the next.
 //!
 //! Each kind of change has one pure function that says what it would do; apply carries that out, and
-//! [`RouteInfo::check_registration`] and [`RouteInfo::prepare`] ask the same function.
+//! [`RouteInfo::check_registration`] and [`RouteInfo::prepare`] call the same function.
 //!
-//! - `plan`, `register`, `difference`, `notices`: registrations, whole or as the difference to the table;
-//! - `steps`: what the last registrations changed, for those who compare again;
-//! - `remove`: brokers that leave, one or hundreds at once;
+//! - `plan`, `register`, `difference`, `conflicts`: registrations, whole or as the difference to the table;
+//! - `topic_changes`: the topics that the last registrations changed, to compare only those again;
+//! - `remove`: removals of brokers, one or hundreds at once;
 //! - `topics`, `permissions`, `kv`, `eviction_guard`: the other changes;
 //! - `audit`: the history; `invariants`: what holds in every state;
 //! - `hash`, `chunks`, `load`: a state's hash, and a state as bytes.
@@ -18,22 +18,22 @@ mod audit;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod checks;
 mod chunks;
+mod conflicts;
 mod difference;
 mod eviction_guard;
 mod hash;
 mod invariants;
 mod kv;
 mod load;
-mod notices;
 mod permissions;
 mod plan;
 mod prepare;
 mod register;
 mod remove;
-mod steps;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod topic_changes;
 mod topics;
 
 pub use audit::AUDIT_RECORDS_MAX;
@@ -41,7 +41,7 @@ pub use chunks::{CHUNK_FORMAT, Chunks};
 pub use hash::{HASH_FORMAT, StateHash};
 pub use kv::ORDER_TOPIC_CONFIG;
 pub use load::{LoadError, Loader};
-pub use tables::{AuditRecord, BrokerKey, Group, Live, RouteInfo, Topic};
+pub use tables::{AuditRecord, BrokerData, BrokerKey, BrokerLiveInfo, RouteInfo, Topic};
 
 use crate::command::{Change, Command, Registration};
 use crate::outcome::{Event, Outcome};
@@ -56,7 +56,7 @@ pub struct Applied {
     pub events: Vec<Event>,
 }
 
-/// What a whole registration would do to the applied table (the edge asks this before it proposes anything).
+/// What a whole registration would do to the applied table: the edge checks it before it proposes anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RegistrationCheck {
     /// Nothing: it is a heartbeat.
@@ -70,7 +70,7 @@ pub enum RegistrationCheck {
 /// What the leader does with a command before it goes into an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Prepared {
-    /// Propose it, with what only the leader knows filled in (incarnations of removals that were asked for).
+    /// Propose it, with what only the leader knows filled in (incarnations of removals that a request asks for).
     Propose(Box<Command>),
     /// It would change nothing: this is its outcome at the leader's revision.
     Done(Outcome),

@@ -1,6 +1,6 @@
 //! What a registration would change: the pure half of REGISTER_BROKER, which apply and the edge share.
 
-use super::{BrokerKey, Group, Live, RouteInfo};
+use super::{BrokerData, BrokerKey, BrokerLiveInfo, RouteInfo};
 use crate::Position;
 use crate::command::{
     Basis, HEARTBEAT_TIMEOUT_DEFAULT_MS, MASTER_ID, Name, PERM_WRITE, QueueConfig, Registration,
@@ -23,15 +23,15 @@ pub(super) struct Plan<'a> {
     /// Number of different topics in the registration.
     pub(super) topic_count: u32,
     /// The group afterwards, and whether that differs beside its version.
-    pub(super) group: Group,
+    pub(super) group: BrokerData,
     pub(super) group_changes: bool,
     /// The live entry afterwards, and whether that differs beside its incarnation.
-    pub(super) live: Live,
+    pub(super) live: BrokerLiveInfo,
     pub(super) live_changes: bool,
     /// This (cluster, address) was live under this name before.
     pub(super) known: bool,
     pub(super) joins_cluster: bool,
-    /// Who must leave: the address's holder under another name or cluster, and the id's former holder.
+    /// Brokers to remove: the address's holder under another name or cluster, and the id's former holder.
     pub(super) leaving: Vec<(BrokerKey, RemovedBy)>,
     /// The id that this address had in this group before, when it was another.
     pub(super) former_id: Option<i64>,
@@ -51,7 +51,7 @@ impl Plan<'_> {
             && self.leaving.is_empty()
     }
 
-    /// Whether it changes nothing of the broker name but queues, and what this broker tells of itself.
+    /// Whether it changes nothing of the broker name but queues and this broker's own live info.
     pub(super) fn leaves_group_alone(&self) -> bool {
         !(self.group_changes || self.joins_cluster || self.loses_master) && self.leaving.is_empty()
     }
@@ -146,8 +146,8 @@ impl RouteInfo {
     }
 
     /// Whether the table has all that a registration would set of its topics' queues, were its version new to it.
-    /// While nothing of the broker name changes but other topics' queues, the same topics told by the same id and
-    /// flag go on to change nothing.
+    /// While nothing of the broker name changes but other topics' queues, the same topics registered by the
+    /// same id and flag go on to change nothing.
     #[must_use]
     pub fn holds_topics(&self, r: &Registration) -> bool {
         let slots = self.groups.get(&r.broker).map_or(&[][..], |group| &group.brokers);
@@ -184,9 +184,9 @@ impl RouteInfo {
     }
 
     fn topics_to_drop(&self, r: &Registration, topics: &[&TopicConfig], rule: &TopicRule) -> Vec<Name> {
-        let asked =
+        let deletes =
             rule.takes && self.settings.delete_topic_with_broker_registration && r.static_infos.is_empty();
-        let Some(known) = self.topics_of.get(&r.broker).filter(|_| asked) else { return Vec::new() };
+        let Some(known) = self.topics_of.get(&r.broker).filter(|_| deletes) else { return Vec::new() };
         match &r.basis {
             Basis::Whole => known
                 .iter()
@@ -208,7 +208,7 @@ impl RouteInfo {
         if !(rule.takes && rule.all) {
             return Vec::new();
         }
-        // An info that names another broker is left out: nobody writes what another one owns.
+        // An info that names another broker is left out: a broker writes only its own.
         let mut last = BTreeMap::new();
         for pair in r.static_infos.iter().filter(|(_, info)| info.broker.as_ref() == Some(&r.broker)) {
             last.insert(&pair.0, pair);
@@ -226,11 +226,11 @@ impl RouteInfo {
         r.filter_servers.as_ref().filter(|list| list.as_slice() != present)
     }
 
-    fn group_after(&self, r: &Registration, group: Option<&Group>, kept: &[&(i64, Name)]) -> Group {
+    fn group_after(&self, r: &Registration, group: Option<&BrokerData>, kept: &[&(i64, Name)]) -> BrokerData {
         let mut brokers: BTreeMap<i64, Name> =
             kept.iter().map(|(id, address)| (*id, address.clone())).collect();
         brokers.insert(r.id, r.address.clone());
-        Group {
+        BrokerData {
             cluster: group.map_or_else(|| r.cluster.clone(), |g| g.cluster.clone()),
             zone: r.zone.clone(),
             acting_master: r.acting_master == Some(true),
@@ -242,9 +242,9 @@ impl RouteInfo {
     fn leaving(
         &self,
         r: &Registration,
-        group: Option<&Group>,
+        group: Option<&BrokerData>,
         holder: Option<&Name>,
-        registered: Option<&Live>,
+        registered: Option<&BrokerLiveInfo>,
     ) -> Vec<(BrokerKey, RemovedBy)> {
         let mut leaving = Vec::new();
         let key = BrokerKey { cluster: r.cluster.clone(), address: r.address.clone() };
@@ -270,8 +270,8 @@ fn kept_slots<'a>(r: &Registration, slots: &'a [(i64, Name)]) -> Vec<&'a (i64, N
     slots.iter().filter(|(id, address)| *address != r.address || *id == r.id).collect()
 }
 
-fn live_after(r: &Registration) -> Live {
-    Live {
+fn live_after(r: &Registration) -> BrokerLiveInfo {
+    BrokerLiveInfo {
         broker: r.broker.clone(),
         id: r.id,
         data_version: r.data_version,
@@ -283,11 +283,11 @@ fn live_after(r: &Registration) -> Live {
     }
 }
 
-fn same_group(a: &Group, b: &Group) -> bool {
+fn same_group(a: &BrokerData, b: &BrokerData) -> bool {
     a.zone == b.zone && a.acting_master == b.acting_master && a.brokers == b.brokers
 }
 
-fn same_live(a: &Live, b: &Live) -> bool {
+fn same_live(a: &BrokerLiveInfo, b: &BrokerLiveInfo) -> bool {
     a.broker == b.broker
         && a.id == b.id
         && a.data_version == b.data_version

@@ -1,15 +1,15 @@
-//! The leader's last look at a command before it goes into an entry.
+//! The leader's last check of a command before it goes into an entry.
 
 use super::{Prepared, RouteInfo};
 use crate::command::{Change, Command, RemoveBrokers};
 use crate::outcome::Outcome;
 
 impl RouteInfo {
-    /// The leader's last look at a command, against its own applied table: drops what changes nothing, fills
+    /// The leader's last check of a command, against its own applied table: drops what changes nothing, fills
     /// in incarnations.
     ///
-    /// What is proposed and not yet applied is not in this table: a registration that changes nothing now does
-    /// after a removal that is on its way. Who asks keeps that in mind.
+    /// This table lacks what is proposed and not yet applied: a registration that changes nothing now does after a
+    /// removal that is on its way. The caller checks that ([`crate::removed`]).
     #[must_use]
     pub fn prepare(&self, mut command: Command) -> Prepared {
         let done = match &mut command.change {
@@ -47,7 +47,7 @@ impl RouteInfo {
         }
     }
 
-    /// Drops removals that mean nobody, and names the incarnation of the others.
+    /// Drops removals that mean no broker here, and names the incarnation of the others.
     fn prepare_removals(&self, removals: &mut RemoveBrokers) -> Option<Outcome> {
         removals.brokers.retain_mut(|removal| {
             let incarnation = self.removal_target(removal).map(|(_, live)| live.incarnation);

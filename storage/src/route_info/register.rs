@@ -1,7 +1,7 @@
 //! REGISTER_BROKER: carrying a registration out.
 
 use super::plan::Plan;
-use super::{BrokerKey, Group, Live, RouteInfo};
+use super::{BrokerData, BrokerKey, BrokerLiveInfo, RouteInfo};
 use crate::Position;
 use crate::command::{Name, PERM_WRITE, Registration};
 use crate::outcome::{ConflictKind, Event, Outcome, PermissionCause, RemovedBy};
@@ -24,7 +24,7 @@ impl RouteInfo {
             return Outcome::Done { changed: false };
         }
         if !plan.known {
-            self.tell_conflicts(r, events);
+            self.push_conflicts(r, events);
         }
         let version_before = self.group_version(&r.broker);
         let lowest_before = self.groups.get(&r.broker).and_then(|g| g.lowest().map(|(id, _)| *id));
@@ -32,8 +32,8 @@ impl RouteInfo {
         if routes_change {
             self.brokers_version = at;
         }
-        self.let_leave(at, &plan, r, events);
-        self.enter(at, &plan, r, events);
+        self.remove_replaced(at, &plan, r, events);
+        self.put_broker(at, &plan, r, events);
         self.take_topics(at, &plan, r, events);
         self.take_static_infos(at, &plan, r);
         self.take_filter_servers(&plan, r);
@@ -41,17 +41,29 @@ impl RouteInfo {
             self.wipe_for_missing_master(at, &r.broker, events);
         }
         if lowest_before.is_some_and(|lowest| r.id < lowest) {
-            self.tell_lower_id(r, events);
+            self.push_lower_id(r, events);
         }
         if plan.leaves_group_alone() {
             let put = plan.put.iter().map(|(topic, _)| (*topic).clone());
-            self.note_step(&r.broker, version_before, at, put.chain(plan.absent.iter().cloned()));
+            self.note_topic_change(&r.broker, version_before, at, put.chain(plan.absent.iter().cloned()));
         }
         Outcome::Done { changed: true }
     }
 
-    /// Removes those whose place this registration takes.
-    fn let_leave(&mut self, at: Position, plan: &Plan<'_>, r: &Registration, events: &mut Vec<Event>) {
+    /// A registration took a broker name from one version to the next and touched these topics only.
+    fn note_topic_change(
+        &mut self,
+        broker: &Name,
+        from: Position,
+        to: Position,
+        topics: impl Iterator<Item = Name>,
+    ) {
+        let changes = self.topic_changes.entry(broker.clone()).or_default();
+        *changes = changes.and(from, to, topics);
+    }
+
+    /// Removes the brokers whose place this registration takes.
+    fn remove_replaced(&mut self, at: Position, plan: &Plan<'_>, r: &Registration, events: &mut Vec<Event>) {
         for (key, cause) in &plan.leaving {
             let Some(live) = self.live.get(key).cloned() else { continue };
             if live.broker == r.broker {
@@ -69,13 +81,13 @@ impl RouteInfo {
         if let Some(id) = plan.former_id {
             let key = BrokerKey { cluster: r.cluster.clone(), address: r.address.clone() };
             if let Some(live) = self.live.get(&key) {
-                events.push(removed_event(&key, &Live { id, ..live.clone() }, RemovedBy::Moved));
+                events.push(removed_event(&key, &BrokerLiveInfo { id, ..live.clone() }, RemovedBy::Moved));
             }
         }
     }
 
     /// Writes the group, the cluster and the live entry.
-    fn enter(&mut self, at: Position, plan: &Plan<'_>, r: &Registration, events: &mut Vec<Event>) {
+    fn put_broker(&mut self, at: Position, plan: &Plan<'_>, r: &Registration, events: &mut Vec<Event>) {
         let broker =
             self.groups.get_key_value(&r.broker).map_or_else(|| r.broker.clone(), |(k, _)| k.clone());
         let cluster =
@@ -85,14 +97,14 @@ impl RouteInfo {
         }
         match self.groups.get_mut(&broker) {
             Some(group) if !plan.group_changes => group.version = at,
-            Some(group) => *group = Group { version: at, ..plan.group.clone() },
+            Some(group) => *group = BrokerData { version: at, ..plan.group.clone() },
             None => {
-                let group = Group { version: at, cluster: cluster.clone(), ..plan.group.clone() };
+                let group = BrokerData { version: at, cluster: cluster.clone(), ..plan.group.clone() };
                 self.groups.insert(broker.clone(), group);
             }
         }
         let key = BrokerKey { cluster, address: r.address.clone() };
-        let live = Live { incarnation: at, broker: broker.clone(), ..plan.live.clone() };
+        let live = BrokerLiveInfo { incarnation: at, broker: broker.clone(), ..plan.live.clone() };
         match self.live.get_mut(&key) {
             Some(present) => *present = live,
             None => {
@@ -152,7 +164,7 @@ impl RouteInfo {
 }
 
 /// The event of a broker that leaves.
-pub(super) fn removed_event(key: &BrokerKey, live: &Live, cause: RemovedBy) -> Event {
+pub(super) fn removed_event(key: &BrokerKey, live: &BrokerLiveInfo, cause: RemovedBy) -> Event {
     Event::BrokerRemoved {
         cluster: key.cluster.clone(),
         broker: live.broker.clone(),

@@ -1,7 +1,7 @@
-//! Brokers that leave: asked, disconnected, expired, moved. One pass over the topics for all that go at once.
+//! Removals of brokers: by request, disconnected, expired. One pass over the topics for all brokers of a batch.
 
 use super::register::removed_event;
-use super::{BrokerKey, Live, RouteInfo};
+use super::{BrokerKey, BrokerLiveInfo, RouteInfo};
 use crate::command::{Cause, Name, Removal, RemoveBrokers};
 use crate::outcome::{Event, Outcome, RemovedBy};
 use crate::{At, Position};
@@ -32,9 +32,9 @@ impl RouteInfo {
         Outcome::Removed { count }
     }
 
-    /// Whom a removal means. Broker name and address decide; a named incarnation must be the present one.
-    /// Only what was asked for may come without (the leader fills it in before it proposes).
-    pub(super) fn removal_target(&self, removal: &Removal) -> Option<(BrokerKey, &Live)> {
+    /// The broker that a removal means. Broker name and address decide; a named incarnation must be the present one.
+    /// Only a removal by request may come without one (the leader fills it in before it proposes).
+    pub(super) fn removal_target(&self, removal: &Removal) -> Option<(BrokerKey, &BrokerLiveInfo)> {
         let named = BrokerKey { cluster: removal.cluster.clone(), address: removal.address.clone() };
         let key = match self.live.get(&named) {
             Some(live) if live.broker == removal.broker => named,
@@ -50,7 +50,13 @@ impl RouteInfo {
 
     /// Takes a broker out of the live table, the filter servers and its group's ids. The group may be left
     /// empty: [`RouteInfo::settle`] must follow.
-    pub(super) fn detach(&mut self, key: &BrokerKey, live: &Live, cause: RemovedBy, events: &mut Vec<Event>) {
+    pub(super) fn detach(
+        &mut self,
+        key: &BrokerKey,
+        live: &BrokerLiveInfo,
+        cause: RemovedBy,
+        events: &mut Vec<Event>,
+    ) {
         self.live.remove(key);
         self.filter_servers.remove(key);
         if let Some(group) = self.groups.get_mut(&live.broker) {
@@ -82,7 +88,7 @@ impl RouteInfo {
             if group.acting_master && group.master().is_none() {
                 self.wipe_for_missing_master(at, name, events);
             }
-            self.tell_lowest_left(name, lowest_before.as_ref(), events);
+            self.push_lowest_left(name, lowest_before.as_ref(), events);
         }
         self.forget_names(at, &gone, events);
     }
@@ -93,7 +99,7 @@ impl RouteInfo {
             return;
         }
         for name in gone {
-            self.steps.remove(name);
+            self.topic_changes.remove(name);
             if let Some(group) = self.groups.remove(name) {
                 events.push(Event::NameGone { cluster: group.cluster, broker: name.clone() });
             }
@@ -134,8 +140,8 @@ impl RouteInfo {
         }
     }
 
-    /// The lowest id of a group left: its members must hear of it (acting-master groups only, as in Java).
-    fn tell_lowest_left(&self, name: &Name, before: Option<&(i64, Name)>, events: &mut Vec<Event>) {
+    /// The event for the members of a group whose lowest id has left (acting-master groups only, as in Java).
+    fn push_lowest_left(&self, name: &Name, before: Option<&(i64, Name)>, events: &mut Vec<Event>) {
         let Some(group) = self.groups.get(name) else { return };
         let (Some((min_id, min_address)), Some((id_before, offline))) = (group.lowest(), before) else {
             return;

@@ -1,6 +1,6 @@
 //! The tables themselves, and how they are read.
 
-use super::steps::Steps;
+use super::topic_changes::TopicChanges;
 use crate::command::{DataVersion, MASTER_ID, Name, Origin, QueueConfig, StaticTopicInfo};
 use crate::outcome::Event;
 use crate::{LogId, Position, Settings};
@@ -45,7 +45,7 @@ impl Topic {
 
 /// A broker name: a master and its slaves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Group {
+pub struct BrokerData {
     /// Cluster of the first registration of the name.
     pub cluster: Name,
     /// Zone of the last registration.
@@ -58,7 +58,7 @@ pub struct Group {
     pub version: Position,
 }
 
-impl Group {
+impl BrokerData {
     /// The lowest id and its address.
     #[must_use]
     pub fn lowest(&self) -> Option<&(i64, Name)> {
@@ -80,14 +80,14 @@ impl Group {
 
 /// A registered broker process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Live {
+pub struct BrokerLiveInfo {
     /// Broker name.
     pub broker: Name,
     /// Broker id.
     pub id: i64,
     /// Version of its topic table.
     pub data_version: DataVersion,
-    /// Silence after which it expires, milliseconds.
+    /// Idle time after which it expires, milliseconds.
     pub timeout_ms: u64,
     /// HA address.
     pub ha_address: Option<Name>,
@@ -100,7 +100,7 @@ pub struct Live {
 pub struct AuditRecord {
     /// Where in the log.
     pub at: Position,
-    /// Who asked for it, and when.
+    /// The command's origin.
     pub origin: Origin,
     /// What happened.
     pub event: Event,
@@ -111,9 +111,9 @@ pub struct AuditRecord {
 pub struct RouteInfo {
     pub(super) revision: Option<LogId>,
     pub(super) topics: OrdMap<Name, Topic>,
-    pub(super) groups: OrdMap<Name, Group>,
+    pub(super) groups: OrdMap<Name, BrokerData>,
     pub(super) clusters: OrdMap<Name, OrdSet<Name>>,
-    pub(super) live: OrdMap<BrokerKey, Live>,
+    pub(super) live: OrdMap<BrokerKey, BrokerLiveInfo>,
     pub(super) filter_servers: OrdMap<BrokerKey, Arc<[Name]>>,
     pub(super) static_topics: OrdMap<Name, OrdMap<Name, Arc<StaticTopicInfo>>>,
     pub(super) kv: OrdMap<Name, OrdMap<Name, Option<Name>>>,
@@ -122,7 +122,7 @@ pub struct RouteInfo {
     /// Derived: broker name → its topics.
     pub(super) topics_of: OrdMap<Name, OrdSet<Name>>,
     /// Derived: broker name → what its last registrations changed.
-    pub(super) steps: OrdMap<Name, Steps>,
+    pub(super) topic_changes: OrdMap<Name, TopicChanges>,
     /// See [`RouteInfo::brokers_version`].
     pub(super) brokers_version: Position,
     /// Position of the last change of a setting that registration reads: a part of every group's version.
@@ -153,12 +153,12 @@ impl RouteInfo {
 
     /// A broker name.
     #[must_use]
-    pub fn group(&self, broker: &str) -> Option<&Group> {
+    pub fn group(&self, broker: &str) -> Option<&BrokerData> {
         self.groups.get(broker)
     }
 
     /// All broker names, in order.
-    pub fn groups(&self) -> impl ExactSizeIterator<Item = (&Name, &Group)> {
+    pub fn groups(&self) -> impl ExactSizeIterator<Item = (&Name, &BrokerData)> {
         self.groups.iter()
     }
 
@@ -169,12 +169,12 @@ impl RouteInfo {
 
     /// A registered broker process.
     #[must_use]
-    pub fn live(&self, broker: &BrokerKey) -> Option<&Live> {
+    pub fn live(&self, broker: &BrokerKey) -> Option<&BrokerLiveInfo> {
         self.live.get(broker)
     }
 
     /// All registered broker processes, by cluster and address.
-    pub fn lives(&self) -> impl ExactSizeIterator<Item = (&BrokerKey, &Live)> {
+    pub fn live_brokers(&self) -> impl ExactSizeIterator<Item = (&BrokerKey, &BrokerLiveInfo)> {
         self.live.iter()
     }
 
@@ -238,7 +238,7 @@ impl RouteInfo {
         self.brokers_version
     }
 
-    /// Version of a broker name: see [`Group::version`]. A change of a setting that registration reads moves
+    /// Version of a broker name: see [`BrokerData::version`]. A change of a setting that registration reads moves
     /// every group's version. A name that is unknown has a version too, which no known name ever has, so a
     /// difference that was made while the name was known never fits after it went.
     #[must_use]

@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub(super) const DELETED_TOPICS_MAX: usize = 10_000;
 
 impl RouteInfo {
-    /// Sets queues of topics on one broker name, and tells what is new and what changed. The caller moves the
+    /// Sets queues of topics on one broker name, with an event for each new or changed one. The caller moves the
     /// group's version.
     pub(super) fn put_queues(
         &mut self,
@@ -176,7 +176,7 @@ impl RouteInfo {
         if put.is_empty() {
             return Outcome::Done { changed: false };
         }
-        // Made anew on purpose: what follows does not bring a deleted topic back.
+        // Made again on purpose: no later registration brings a deleted topic back.
         self.deleted.remove(&command.topic);
         for (broker, queue) in put {
             self.put_queues(at, broker, &[(&command.topic, queue)], events);

@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Keeps snapshots as long as a clone of it lives: a clone is what a restart finds.
 #[derive(Debug, Clone, Default)]
 pub struct MemorySnapshots {
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<Complete>>,
 }
 
-type Kept = BTreeMap<LogId, (SnapshotMeta, Vec<Bytes>)>;
+type Complete = BTreeMap<LogId, (SnapshotMeta, Vec<Bytes>)>;
 
 impl MemorySnapshots {
     /// An empty store.
@@ -22,7 +22,7 @@ impl MemorySnapshots {
         Self::default()
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, Complete> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,23 +7,13 @@ mod quorum;
 mod races;
 
 use super::client::{Broker, Client, bytes_of};
-use super::nodes::{Node, PATIENCE};
+use super::nodes::{Node, until};
 use raft_namesrv::wire::RemotingCommand;
 use std::future::Future;
 use std::time::Duration;
 use storage::command::Cause;
 use storage::outcome::{Event, RemovedBy};
 use tokio::io::AsyncWriteExt;
-use tokio::time::Instant;
-
-/// Waits for something that other tasks do.
-async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds().await {
-        assert!(Instant::now() < deadline, "not in time: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
 
 /// A broker with two topics and a timeout of its own.
 fn broker(name: &str, timeout_ms: i64) -> Broker {
@@ -101,12 +91,12 @@ fn removals(node: &Node, broker: &Broker) -> Vec<Cause> {
 /// That it was removed once, for its silence, and how long that was.
 fn assert_expired(node: &Node, broker: &Broker) -> u64 {
     let removals = removals(node, broker);
-    let [Cause::Expired { silence_ms }] = removals[..] else {
+    let [Cause::Expired { idle_ms }] = removals[..] else {
         panic!("{} was removed otherwise than for its silence: {removals:?}", broker.name)
     };
     let timeout_ms = u64::try_from(broker.timeout_ms.unwrap()).unwrap();
-    assert!(silence_ms >= timeout_ms, "{}: {silence_ms} of {timeout_ms} ms", broker.name);
-    silence_ms
+    assert!(idle_ms >= timeout_ms, "{}: {idle_ms} of {timeout_ms} ms", broker.name);
+    idle_ms
 }
 
 /// Does something while brokers send heartbeats, each over a connection of its own.

@@ -11,7 +11,7 @@ const FOLDERS: [&str; 2] = ["json", "rocketmq"];
 struct Recorded {
     from: String,
     frame: Frame,
-    is_answer: bool,
+    is_response: bool,
 }
 
 /// Every well-formed frame of all recordings and captures.
@@ -22,16 +22,16 @@ fn recorded() -> Vec<Recorded> {
             for step in data::load(folder, &name).steps {
                 let from = format!("{folder}/{name}: {}", step.desc);
                 let answers = step.answer.into_iter().chain(step.variants.into_values()).chain(step.answers);
-                all.extend(answers.map(|frame| Recorded { from: from.clone(), frame, is_answer: true }));
+                all.extend(answers.map(|frame| Recorded { from: from.clone(), frame, is_response: true }));
                 let requests = step.send.into_iter().chain(step.push);
-                all.extend(requests.map(|frame| Recorded { from: from.clone(), frame, is_answer: false }));
+                all.extend(requests.map(|frame| Recorded { from: from.clone(), frame, is_response: false }));
             }
         }
     }
     all.extend(data::captured().into_iter().map(|captured| Recorded {
         from: format!("capture of {}", captured.peer),
         frame: captured.frame,
-        is_answer: !captured.to_server,
+        is_response: !captured.to_server,
     }));
     assert!(all.len() > 2_000, "only {} frames", all.len());
     all
@@ -45,10 +45,10 @@ fn decode(bytes: &[u8]) -> RemotingCommand {
 }
 
 /// Code, flag, opaque, serialization, fields, remark and body.
-type Told = (i64, i64, i64, String, Vec<(String, String)>, Option<String>, Vec<u8>);
+type Parts = (i64, i64, i64, String, Vec<(String, String)>, Option<String>, Vec<u8>);
 
 /// The parts of a command that the independent reader gives, too.
-fn told(command: &RemotingCommand) -> Told {
+fn parts_of(command: &RemotingCommand) -> Parts {
     let mut ext: Vec<_> = command.ext.iter().flat_map(|ext| ext.iter()).collect();
     ext.sort_by_key(|(key, _)| *key);
     (
@@ -62,7 +62,7 @@ fn told(command: &RemotingCommand) -> Told {
     )
 }
 
-fn told_by(decoded: Decoded) -> Told {
+fn parts_of_recorded(decoded: Decoded) -> Parts {
     // An empty text of a binary header reads as null.
     let drops_empty = decoded.serialization == "ROCKETMQ";
     let ext = decoded.ext.into_iter().filter(|(_, value)| !(drops_empty && value.is_empty())).collect();
@@ -73,15 +73,15 @@ fn told_by(decoded: Decoded) -> Told {
 #[test]
 fn every_frame_reads_as_the_independent_reader_has_it() {
     for recorded in recorded() {
-        let ours = told(&decode(&recorded.frame.bytes()));
-        assert_eq!(ours, told_by(recorded.frame.decoded()), "{}", recorded.from);
+        let ours = parts_of(&decode(&recorded.frame.bytes()));
+        assert_eq!(ours, parts_of_recorded(recorded.frame.decoded()), "{}", recorded.from);
     }
 }
 
 #[test]
 fn every_answer_of_java_is_written_as_java_writes_it() {
     let mut same = 0;
-    for recorded in recorded().into_iter().filter(|recorded| recorded.is_answer) {
+    for recorded in recorded().into_iter().filter(|recorded| recorded.is_response) {
         let bytes = recorded.frame.bytes();
         let mut command = decode(&bytes);
         if command.serialization == Serialization::RocketMq {
@@ -106,10 +106,10 @@ fn every_answer_of_java_is_written_as_java_writes_it() {
 
 #[test]
 fn every_request_that_java_carries_out_is_understood() {
-    for recorded in recorded().into_iter().filter(|recorded| !recorded.is_answer) {
+    for recorded in recorded().into_iter().filter(|recorded| !recorded.is_response) {
         let command = decode(&recorded.frame.bytes());
         match Request::parse(&command) {
-            Ok(Request::RegisterBroker) => {}
+            Ok(Request::RegisterBroker(_)) => {}
             Ok(Request::Unsupported(code)) => {
                 let known = [0, 10, 34, 107, 220, 905, 999, 1001, 1005, 30000, -1, 70000];
                 assert!(known.contains(&code), "{}: code {code}", recorded.from);
@@ -121,7 +121,7 @@ fn every_request_that_java_carries_out_is_understood() {
 }
 
 #[test]
-fn a_stream_of_all_frames_splits_at_any_cut() {
+fn a_stream_of_all_frames_may_be_split_anywhere() {
     let frames: Vec<Vec<u8>> =
         recorded().iter().map(|recorded| recorded.frame.bytes()).filter(|f| f.len() < 2_000).collect();
     for chunk_bytes in [1, 7, 12, 1021] {
@@ -160,7 +160,7 @@ fn both_serializations_say_the_same() {
         }
         let mut out = BytesMut::new();
         wire::encode(&command.head(), &command.body, other, &mut out);
-        let (there, here) = (told(&decode(&out)), told(&command));
+        let (there, here) = (parts_of(&decode(&out)), parts_of(&command));
         assert_eq!(
             (there.0, there.1, there.2, there.4, there.5, there.6),
             (here.0, here.1, here.2, here.4, here.5, here.6)

@@ -228,21 +228,21 @@ impl Replay {
     /// Nothing comes, and the connection stays open.
     async fn quiet(&mut self, conn: &str, during: Duration) -> Vec<String> {
         match self.connection(conn).await.unwrap().receive(during).await {
-            Ok(Some(came)) => vec![format!("expected silence, got {came:?}")],
+            Ok(Some(came)) => vec![format!("expected nothing, got {came:?}")],
             Ok(None) => Vec::new(),
             Err(error) => {
                 self.connections.remove(conn);
-                vec![format!("expected silence, but: {error}")]
+                vec![format!("expected nothing, but: {error}")]
             }
         }
     }
 
-    /// Frames that nobody asked for.
+    /// Frames without a request.
     async fn leftovers(&mut self) -> Vec<String> {
         let mut found = Vec::new();
         for (name, connection) in &mut self.connections {
             if let Ok(Some(came)) = connection.receive(Duration::from_millis(20)).await {
-                found.push(format!("nobody asked on connection {name} for {came:?}"));
+                found.push(format!("unasked on connection {name}: {came:?}"));
             }
         }
         found

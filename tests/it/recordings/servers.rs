@@ -1,7 +1,7 @@
 //! The servers that recordings are replayed on.
 //!
-//! With `RECORDINGS_SERVERS=host:port,…` these are running ones, fresh, with default settings: how a build that runs
-//! elsewhere, or Java, is compared. They are then used by one recording at a time (`--test-threads=1`).
+//! With `RECORDINGS_SERVERS=host:port,…` these are running ones, newly started, with default settings: so a build on
+//! another machine, or Java, is compared. One recording at a time uses them (`--test-threads=1`).
 
 use super::data::{Op, Recording};
 use crate::nodes::{self, Node};

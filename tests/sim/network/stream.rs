@@ -129,7 +129,7 @@ impl ClientStream for SimStream {
         }
     }
 
-    fn watch_for_death(&mut self, settings: &DeadPeer) -> io::Result<()> {
+    fn detect_dead_peer(&mut self, settings: &DeadPeer) -> io::Result<()> {
         if let Some(wire) = self.network.lock().wires.get_mut(&self.wire) {
             wire.set_patience(self.end, settings.user_timeout);
         }

@@ -4,11 +4,9 @@
 #![allow(unreachable_pub, reason = "helpers of all files beside")]
 
 pub mod cuts;
-pub mod memory;
 
 use bytes::Bytes;
 use cuts::Cuts;
-use memory::MemoryLog;
 use raft::{
     Directory, Leadership, Member, Node, NodeId, Options, Parts, PeerMessages, SnapshotPolicy, Timing,
 };
@@ -18,9 +16,11 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use storage::checks::memory_log::MemoryLog;
 use storage::command::{Origin, PutKv};
 use storage::disk::SpaceLevel;
-use storage::log::{Cut, Log};
+use storage::log::Log;
+use storage::log_place::TruncatedTail;
 use storage::runtime::SystemRuntime;
 use storage::snapshots::{MemorySnapshots, Snapshots};
 use storage::{Change, Command};
@@ -54,7 +54,7 @@ impl Disk {
 pub struct MemoryDirectory {
     cluster_id: Mutex<Option<u128>>,
     space: Mutex<Option<SpaceLevel>>,
-    pub cut: Mutex<Option<Cut>>,
+    pub cut: Mutex<Option<TruncatedTail>>,
 }
 
 impl MemoryDirectory {
@@ -75,11 +75,11 @@ impl Directory for MemoryDirectory {
         Ok(())
     }
 
-    fn cut(&self) -> Option<Cut> {
+    fn truncated_tail(&self) -> Option<TruncatedTail> {
         self.cut.lock().unwrap().clone()
     }
 
-    fn forget_cut(&self) -> io::Result<()> {
+    fn forget_truncated_tail(&self) -> io::Result<()> {
         *self.cut.lock().unwrap() = None;
         Ok(())
     }

@@ -29,7 +29,7 @@ fn records() -> impl Strategy<Value = Record> {
 
 fn encode(record: &Record) -> Vec<u8> {
     let mut bytes = Vec::new();
-    record.encode(42, 640, Place { segment: 3, offset: 64 }, &mut bytes);
+    record.encode(42, 640, LogPlace { segment: 3, offset: 64 }, &mut bytes);
     bytes
 }
 
@@ -41,7 +41,7 @@ proptest! {
         bytes.extend_from_slice(&[9; 30]);
         let decoded = Record::decode(&bytes, 42, 640).unwrap();
         prop_assert_eq!(decoded.length, record.length());
-        prop_assert_eq!(decoded.synced, Place { segment: 3, offset: 64 });
+        prop_assert_eq!(decoded.synced, LogPlace { segment: 3, offset: 64 });
         prop_assert_eq!(decoded.record, record);
         prop_assert_eq!(Record::decode(&bytes, 42, 648), Err(RecordError::HeaderChecksum));
         prop_assert_eq!(Record::decode(&bytes, 43, 640), Err(RecordError::HeaderChecksum));
@@ -76,7 +76,7 @@ fn a_length_that_is_only_claimed_takes_no_memory() {
             kind: 1,
             variant: 1,
             payload_length,
-            synced: Place::default(),
+            synced: LogPlace::default(),
             term: 1,
             index: 1,
             payload_checksum: 0,

@@ -5,6 +5,7 @@ use crate::command::PutKv;
 use crate::route_info::chunks::{Head, Record, pack};
 use crate::route_info::{LoadError, Loader, RouteInfo};
 use crate::snapshots::CHUNK_BYTES_MAX;
+use crate::split_mix::SplitMix;
 use crate::{Change, Position, Settings};
 use proptest::prelude::*;
 
@@ -42,15 +43,8 @@ fn an_empty_state_and_a_small_one() {
 fn a_value_larger_than_a_chunk() {
     let mut w = small();
     // Bytes that do not shrink, as text.
-    let mut seed = 88_172_645_463_325_252u64;
-    let value: String = (0..300_000)
-        .map(|_| {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            char::from(b' ' + (seed % 95) as u8)
-        })
-        .collect();
+    let mut random = SplitMix::new(1);
+    let value: String = (0..300_000).map(|_| char::from(b' ' + random.below(95) as u8)).collect();
     w.run(Change::PutKv(PutKv {
         namespace: "n".into(),
         key: "big".into(),
@@ -75,11 +69,8 @@ fn a_value_larger_than_a_chunk() {
 
 #[test]
 fn bytes_that_do_not_shrink_fit_a_chunk() {
-    let mut seed = 1u64;
-    let noise = std::iter::repeat_with(|| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (seed >> 56) as u8
-    });
+    let mut random = SplitMix::new(1);
+    let noise = std::iter::repeat_with(|| random.below(256) as u8);
     let plain: Vec<u8> = noise.take(crate::route_info::chunks::CHUNK_PLAIN_BYTES_MAX).collect();
     let chunk = pack(&plain);
     assert!(chunk.len() > plain.len() && chunk.len() <= CHUNK_BYTES_MAX);
@@ -121,7 +112,7 @@ fn impossible_states_are_refused() {
     let (topic, queues) = of.table.topics().next().map(|(n, t)| (n.clone(), t.clone())).unwrap();
     let (name, group) = of.table.groups().next().map(|(n, g)| (n.clone(), g.clone())).unwrap();
     let topic = || Record::Topic(topic.clone(), queues.clone());
-    let group = || Record::Group(name.clone(), group.clone());
+    let group = || Record::BrokerData(name.clone(), group.clone());
     let refused = |records| load(&stream(records)).err().unwrap().to_string();
     assert!(load(&stream(vec![head()])).is_ok());
     assert!(refused(vec![]).contains("out of place"));

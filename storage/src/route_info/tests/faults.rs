@@ -6,7 +6,7 @@ use crate::outcome::{ConflictKind, Event, Outcome, RemovedBy};
 use crate::route_info::Prepared;
 use crate::{Change, Position};
 
-const EXPIRED: Cause = Cause::Expired { silence_ms: 120_001 };
+const EXPIRED: Cause = Cause::Expired { idle_ms: 120_001 };
 
 #[test]
 fn a_full_table_after_a_single_topic_is_taken_whole() {
@@ -81,9 +81,9 @@ fn the_leader_names_the_incarnation_of_what_was_asked() {
         panic!("there is one to remove")
     };
     let Change::RemoveBrokers(prepared) = &command.change else { panic!("a removal") };
-    assert_eq!(prepared.brokers.len(), 1, "who is not there is left out");
+    assert_eq!(prepared.brokers.len(), 1, "a broker that is not there is left out");
     assert_eq!(prepared.brokers[0].incarnation, w.incarnation("c", "a"));
-    // The broker registers anew before the removal is applied: it stays.
+    // The broker registers again before the removal is applied: it stays.
     w.reg(Reg::new("c", "b", 0, "a").topics(TWO).version(2));
     assert_eq!(w.run(command.change), Outcome::Removed { count: 0 });
 }
@@ -209,7 +209,7 @@ fn a_deleted_topic_that_comes_back_is_told() {
     };
     w.reg(Reg::new("c", "b", 0, "a").topics(TWO));
     assert_eq!((resurrected(&w), w.route("t1")), (1, "b:4/6".into()));
-    // Made again on purpose: nobody brings it back.
+    // Made again on purpose: no broker brings it back.
     w.delete("t1", None);
     w.run(Change::RegisterTopic(crate::command::RegisterTopic {
         topic: "t1".into(),

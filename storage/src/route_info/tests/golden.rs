@@ -78,7 +78,7 @@ fn changes() -> Vec<(&'static str, Change)> {
                 broker: "b".into(),
                 address: "a".into(),
                 incarnation: Some(AT),
-                cause: Cause::Expired { silence_ms: 120_000 },
+                cause: Cause::Expired { idle_ms: 120_000 },
             },
             Removal {
                 cluster: "c".into(),
@@ -193,7 +193,7 @@ fn events() {
     compare(vec![
         ("event.broker_registered", registered),
         ("event.broker_removed.asked", removed(RemovedBy::Removal(Cause::Asked))),
-        ("event.broker_removed.expired", removed(RemovedBy::Removal(Cause::Expired { silence_ms: 9 }))),
+        ("event.broker_removed.expired", removed(RemovedBy::Removal(Cause::Expired { idle_ms: 9 }))),
         ("event.broker_removed.moved", removed(RemovedBy::Moved)),
         ("event.broker_removed.replaced", removed(RemovedBy::Replaced)),
         ("event.name_gone", Event::NameGone { cluster: cluster.clone(), broker: broker.clone() }),

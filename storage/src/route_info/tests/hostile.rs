@@ -93,17 +93,17 @@ pub(super) fn honest_registration() -> impl Strategy<Value = Registration> {
 
 fn registration() -> impl Strategy<Value = Registration> {
     let topic = (topic(), queue()).prop_map(|(topic, queues)| TopicConfig { topic, queues });
-    let who = (cluster(), broker(), id(), address());
+    let identity = (cluster(), broker(), id(), address());
     let flags = (option::of(name(&["z1", "z2"])), select(vec![None, Some(true), Some(true), Some(false)]));
     let timeout = prop_oneof![9 => Just(None), 1 => option::of(select(vec![i64::MIN, 0, 10_000]))];
     let filters = option::of(vec(name(&["f1", "f2"]), 0..3));
     let rest = (version(), timeout, filters, option::of(name(&["h1", "h2"])));
-    (who, flags, rest, vec(topic, 0..5), basis(), static_infos()).prop_map(
-        |(who, flags, rest, topics, basis, static_infos)| Registration {
-            cluster: who.0,
-            broker: who.1,
-            id: who.2,
-            address: who.3,
+    (identity, flags, rest, vec(topic, 0..5), basis(), static_infos()).prop_map(
+        |(identity, flags, rest, topics, basis, static_infos)| Registration {
+            cluster: identity.0,
+            broker: identity.1,
+            id: identity.2,
+            address: identity.3,
             ha_address: rest.3,
             zone: flags.0,
             acting_master: flags.1,
@@ -118,12 +118,8 @@ fn registration() -> impl Strategy<Value = Registration> {
 }
 
 fn removals() -> impl Strategy<Value = RemoveBrokers> {
-    let cause = select(vec![
-        Cause::Asked,
-        Cause::Asked,
-        Cause::Disconnected,
-        Cause::Expired { silence_ms: u64::MAX },
-    ]);
+    let cause =
+        select(vec![Cause::Asked, Cause::Asked, Cause::Disconnected, Cause::Expired { idle_ms: u64::MAX }]);
     // `u64::MAX` stands for the present incarnation: see `Step::resolve`.
     let now = Just(Some(Position { index: u64::MAX, number: 0 }));
     let incarnation = prop_oneof![3 => now, 1 => option::of(position())];

@@ -252,9 +252,9 @@ fn filter_servers() {
     w.reg(Reg::new("c", "b", 0, "a").topics(TWO).filters(&["f2", "f1"]));
     let list = w.table.filter_servers(&key("c", "a")).unwrap();
     assert_eq!(list.iter().map(|f| &**f).collect::<Vec<_>>(), ["f2", "f1"]);
-    let mut silent = Reg::new("c", "b", 0, "a").topics(TWO);
-    silent.0.filter_servers = None;
-    assert_eq!(w.reg(silent), UNCHANGED, "none keeps what is known");
+    let mut without_list = Reg::new("c", "b", 0, "a").topics(TWO);
+    without_list.0.filter_servers = None;
+    assert_eq!(w.reg(without_list), UNCHANGED, "none keeps what is known");
     assert_eq!(w.reg(Reg::new("c", "b", 0, "a").topics(TWO)), CHANGED, "an empty list removes it");
     assert!(w.table.filter_servers(&key("c", "a")).is_none());
 }
@@ -265,7 +265,7 @@ fn static_topics() {
     w.reg(Reg::new("c", "b", 0, "a").topics(TWO).static_info("t1", "b", 1).static_info("t2", "other", 1));
     w.reg(Reg::new("c", "b2", 0, "a2").topics(TWO).static_info("t1", "b2", 2));
     assert_eq!(w.table.static_topic("t1").unwrap().len(), 2);
-    assert!(w.table.static_topic("t2").is_none(), "nobody writes what another broker owns");
+    assert!(w.table.static_topic("t2").is_none(), "a broker writes only its own");
     assert_eq!(w.reg(Reg::new("c", "b", 0, "a").topics(TWO).static_info("t1", "b", 7)), UNCHANGED);
     w.reg(Reg::new("c", "b", 0, "a").topics(TWO).version(2));
     assert_eq!(
@@ -302,7 +302,7 @@ fn notices_of_the_lowest_id() {
     w.unreg("c", "b", "m");
     assert_eq!(notice(&w).unwrap(), "1 ha=- offline=m to s");
     w.reg(Reg::new("c", "b", 0, "m").topics(TWO));
-    assert!(notice(&w).is_some(), "a lower id is told to all groups");
+    assert!(notice(&w).is_some(), "all groups get a notice of a lower id");
     w.unreg("c", "b", "m");
     assert_eq!(notice(&w), None, "a lost one only to those of acting masters");
     w.set("notifyMinBrokerIdChanged", "false");

@@ -7,5 +7,5 @@ pub(super) mod golden;
 mod hostile;
 mod java;
 mod properties;
-mod steps;
+mod topic_changes;
 mod world;

@@ -55,7 +55,7 @@ mod tests {
         let seeds: Vec<Vec<u8>> =
             records().iter().map(|record| [&[SEAL], &record[..record.len() - 4]].concat()).collect();
         seeds.iter().for_each(|seed| stored_records(seed));
-        seeds::keep("stored_records", &seeds);
+        seeds::keep("stored_records", &seeds).unwrap();
     }
 
     /// A seal, a pointer and a chunk.

@@ -51,7 +51,7 @@ pub(super) struct Found {
     pub(super) sequence_next: u64,
 }
 
-/// Looks for snapshots. Other files are none of our business.
+/// Looks for snapshots. Other files are left alone.
 pub(super) fn find(root: &Path) -> Result<Found, SnapshotError> {
     read(root).map_err(|source| io_error("list the snapshots", root, source))
 }

@@ -18,9 +18,9 @@ pub(crate) mod checks;
 mod database;
 mod directories;
 mod guard;
-mod kept;
 mod record;
 mod seal;
+mod sealed_snapshot;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -29,8 +29,8 @@ use super::{KEPT_MAX, SnapshotError, SnapshotMeta, SnapshotWriter, Snapshots, no
 use crate::LogId;
 use bytes::Bytes;
 use database::{io_error, retry_locked};
-use kept::Kept;
 use rustix::fs::{FlockOperation, flock};
+use sealed_snapshot::SealedSnapshot;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     /// Oldest first.
-    kept: Vec<Arc<Kept>>,
+    kept: Vec<Arc<SealedSnapshot>>,
     sequence_next: u64,
 }
 
@@ -69,8 +69,10 @@ impl SledSnapshots {
     pub fn open(directory: &Path) -> Result<Self, SnapshotError> {
         let lock = lock(directory)?;
         let found = directories::find(directory)?;
-        let kept =
-            found.finished.into_iter().map(|(sequence, path)| Kept::open(path, sequence).map(Arc::new));
+        let kept = found
+            .finished
+            .into_iter()
+            .map(|(sequence, path)| SealedSnapshot::open(path, sequence).map(Arc::new));
         let kept = kept.collect::<Result<Vec<_>, _>>()?;
         for path in found.leftovers {
             tracing::info!("removing {}, which a crash left behind", path.display());
@@ -130,9 +132,9 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in a snapshot that is durable, if any, and drops what is not to be kept. What cannot be removed now goes
+    /// Takes in a snapshot that is durable, if any, and drops those beyond the last two. What cannot be removed now goes
     /// at the next start.
-    fn prune(&self, added: Option<Kept>) {
+    fn prune(&self, added: Option<SealedSnapshot>) {
         let removed = {
             let mut state = self.state();
             state.kept.extend(added.map(Arc::new));
@@ -147,8 +149,8 @@ impl Shared {
     }
 }
 
-/// Takes out of a sorted list what is not to be kept: all but the last of one log id, and all but the last two.
-fn prune(kept: &mut Vec<Arc<Kept>>) -> Vec<Arc<Kept>> {
+/// Takes out of a sorted list all but the last of one log id, and all but the last two.
+fn prune(kept: &mut Vec<Arc<SealedSnapshot>>) -> Vec<Arc<SealedSnapshot>> {
     let mut removed = Vec::new();
     let mut index = 0;
     while index < kept.len() {

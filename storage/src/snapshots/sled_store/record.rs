@@ -75,7 +75,7 @@ pub(super) fn decode_checked<T: for<'a> Deserialize<'a>>(
     let Some((body, &sum)) = bytes.split_last_chunk::<4>() else {
         return Err(format!("the {what} has only {} bytes", bytes.len()));
     };
-    // The format number is told first: a newer format may have another checksum.
+    // The format number comes first: a newer format may have another checksum.
     match body.first() {
         Some(&FORMAT) | None => {}
         Some(found) => return Err(format!("the {what} has format {found}, this version reads {FORMAT}")),

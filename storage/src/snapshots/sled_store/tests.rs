@@ -1,6 +1,7 @@
 use super::seal::Seal;
 use super::*;
 use crate::snapshots::CHUNK_BYTES_MAX;
+use crate::split_mix::SplitMix;
 use std::collections::BTreeMap;
 use tempfile::TempDir;
 
@@ -15,13 +16,8 @@ fn meta(index: u64) -> SnapshotMeta {
 
 /// Bytes that do not repeat, the same for a seed.
 fn chunks(seed: u64, count: usize, bytes: usize) -> Vec<Bytes> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()
-    };
+    let mut random = SplitMix::new(seed);
+    let mut next = || random.next_u64().to_le_bytes();
     (0..count).map(|_| (0..bytes.div_ceil(8)).flat_map(|_| next()).take(bytes).collect()).collect()
 }
 

@@ -3,9 +3,9 @@
 use super::Shared;
 use super::database::{Database, io_error};
 use super::directories;
-use super::kept::{Kept, read_back};
 use super::record::{POINTER_KEY, Pointer, chunk_key, encode_checked, encode_chunk};
 use super::seal::{Seal, sync_files};
+use super::sealed_snapshot::{SealedSnapshot, read_back};
 use crate::snapshots::{SnapshotError, SnapshotMeta, SnapshotWriter, check_chunk_size};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -94,7 +94,7 @@ impl SnapshotWriter for Writer {
     fn commit(mut self: Box<Self>) -> io::Result<()> {
         let pointer = self.finish()?;
         let finished = directories::finish(&self.directory)?;
-        self.shared.prune(Some(Kept::new(finished, self.sequence, pointer)));
+        self.shared.prune(Some(SealedSnapshot::new(finished, self.sequence, pointer)));
         Ok(())
     }
 }

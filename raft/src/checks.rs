@@ -1,0 +1,128 @@
+//! Any bytes on a connection between nodes: refused, or read as they were written; no room for what is only claimed,
+//! and the same meaning wherever the bytes are cut. The fuzz targets and the property tests run the same functions; no
+//! other build has them.
+
+use crate::consensus::membership_codec as membership;
+use crate::peer::frame::{self, FRAME_BYTES_MAX, Frame};
+use crate::peer::handshake;
+use crate::peer::message::{self, Reply, Request};
+use futures_util::FutureExt;
+use std::io;
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// The bytes as what a peer sends after the handshake.
+pub fn peer_frames(bytes: &[u8]) {
+    let whole = read_frames(bytes);
+    for at in [bytes.len() / 2, usize::from(bytes.first().copied().unwrap_or(0)).min(bytes.len())] {
+        let (left, right) = bytes.split_at(at);
+        assert_eq!(read_frames(left.chain(right)), whole);
+    }
+    for frame in &whole.0 {
+        let mut written = Vec::new();
+        assert!(frame.write_to(&mut written).is_ok());
+        assert_eq!(written.get(4..).and_then(|bytes| Frame::parse(bytes).ok()).as_ref(), Some(frame));
+        peer_message(&frame.body);
+    }
+}
+
+/// The bytes as the body of a frame.
+pub fn peer_message(bytes: &[u8]) {
+    if let Ok(request) = message::decode_request(bytes) {
+        let again = message::encode_request(&request).and_then(|bytes| message::decode_request(&bytes));
+        assert_eq!(again.ok().as_ref(), Some(&request));
+        match request {
+            Request::Append(append) => {
+                if let Ok(sent) = append.clone().into_raft() {
+                    let again = message::Append::from_raft(sent);
+                    assert_eq!(again.map(|again| again.entries.len()).ok(), Some(append.entries.len()));
+                }
+            }
+            Request::SnapshotBegin { meta, .. } => {
+                let _ = membership::decode_stored(&meta.membership);
+            }
+            _ => {}
+        }
+    }
+    if let Ok(reply) = message::decode_reply(bytes) {
+        let again = message::encode_reply(&reply).and_then(|bytes: Vec<u8>| message::decode_reply(&bytes));
+        assert_eq!(again.ok(), Some::<Reply>(reply));
+    }
+}
+
+/// The bytes as what a stranger says to the peer port, as what the peer port of a stranger says, and as the parts of
+/// a handshake with the right proofs.
+pub fn peer_handshake(bytes: &[u8]) {
+    handshake::checks::strangers(bytes);
+    handshake::checks::parts(bytes);
+}
+
+/// The frames of a stream, and why it ended.
+fn read_frames(mut stream: impl AsyncRead + Unpin) -> (Vec<Frame>, io::ErrorKind) {
+    let mut frames = Vec::new();
+    loop {
+        // What is in memory is there at once.
+        let Some(read) = frame::read(&mut stream, FRAME_BYTES_MAX, || ()).now_or_never() else {
+            unreachable!("reading waits for more than what is there");
+        };
+        match read.and_then(|bytes| Frame::parse(&bytes)) {
+            Ok(frame) => frames.push(frame),
+            Err(e) => return (frames, e.kind()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use storage::checks::edits::{edited, edits};
+    use storage::checks::seeds;
+
+    #[test]
+    fn seeds_pass() {
+        let messages = message::samples();
+        let frame = |body: &Vec<u8>| {
+            let mut bytes = Vec::new();
+            Frame { kind: frame::Kind::Request, number: 7, body: body.clone() }.write_to(&mut bytes).unwrap();
+            bytes
+        };
+        let frames: Vec<Vec<u8>> = messages.iter().map(frame).collect();
+        let parts = handshake::samples();
+        for (target, seeds, check) in [
+            ("peer_frames", frames, peer_frames as fn(&[u8])),
+            ("peer_message", messages, peer_message),
+            ("peer_handshake", parts, peer_handshake),
+        ] {
+            seeds.iter().for_each(|seed| check(seed));
+            seeds::keep(target, &seeds).unwrap();
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(512))]
+
+        #[test]
+        fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            peer_frames(&bytes);
+            peer_message(&bytes);
+            peer_message(&[&[storage::format::FORMAT], &*bytes].concat());
+            peer_handshake(&bytes);
+        }
+
+        #[test]
+        fn messages_with_changes(message in prop::sample::select(message::samples()), edits in edits()) {
+            let body = edited(&message, &edits);
+            peer_message(&body);
+            let mut bytes = Vec::new();
+            for number in [1, 2] {
+                Frame { kind: frame::Kind::Request, number, body: body.clone() }.write_to(&mut bytes).unwrap();
+            }
+            peer_frames(&edited(&bytes, &edits));
+        }
+
+        #[test]
+        fn handshakes_with_changes(part in prop::sample::select(handshake::samples()), edits in edits()) {
+            peer_handshake(&edited(&part, &edits));
+        }
+    }
+}

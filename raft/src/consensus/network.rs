@@ -1,0 +1,248 @@
+//! openraft's network over the lanes to peers.
+
+use crate::consensus::log_store::READ_BYTES_MAX;
+use crate::consensus::runtime::blocking;
+use crate::consensus::snapshot::SnapshotData;
+use crate::consensus::types::{Contact, RaftVote, Types, raft_log_id, raft_vote, vote};
+use crate::peer::connection::{CallError, Limit};
+use crate::peer::handshake::Lane;
+use crate::peer::message::{self, Append, Reply, Request};
+use crate::peer::peers::{Peer, Peers};
+use bytes::Bytes;
+use openraft::errors::{NetworkError, RPCError, ReplicationClosed, StreamingError, Timeout, Unreachable};
+use openraft::network::{RPCOption, RPCTypes, RaftNetworkFactory, RaftNetworkV2};
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderRequest,
+    TransferLeaderResponse, VoteRequest, VoteResponse,
+};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use storage::snapshots::{SnapshotMeta, Snapshots};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// Entries and snapshots may take as long as they make progress; without any for so long, the attempt is over.
+const PROGRESS_MAX: Duration = Duration::from_secs(5);
+/// Bytes of a snapshot per message.
+const SNAPSHOT_MESSAGE_BYTES: usize = READ_BYTES_MAX / 4;
+
+/// openraft's snapshot, with our data.
+type RaftSnapshot = openraft::type_config::alias::SnapshotOf<Types, SnapshotData>;
+/// What openraft's network calls fail with.
+type RpcError = RPCError<Types>;
+
+/// Gives openraft its connections.
+pub(crate) struct Network {
+    /// This node.
+    pub(crate) id: u64,
+    /// The peers.
+    pub(crate) peers: Arc<Peers>,
+    /// Where snapshots are read.
+    pub(crate) snapshots: Arc<dyn Snapshots>,
+    /// Told when a stored snapshot cannot be read: a new one is due.
+    pub(crate) unreadable: Arc<Notify>,
+}
+
+impl Network {
+    fn channel(&self, target: u64, contact: &Contact, lane: Lane) -> Channel {
+        Channel {
+            id: self.id,
+            peer: self.peers.peer_with(target, Some(contact.directory_id)),
+            append_lane: lane,
+            snapshots: Arc::clone(&self.snapshots),
+            unreadable: Arc::clone(&self.unreadable),
+        }
+    }
+}
+
+impl RaftNetworkFactory<Types> for Network {
+    type Network = Channel;
+
+    async fn new_client(&mut self, target: u64, contact: &Contact) -> Channel {
+        self.channel(target, contact, Lane::Append)
+    }
+
+    async fn new_heartbeat_client(&mut self, target: u64, contact: &Contact) -> Channel {
+        self.channel(target, contact, Lane::Control)
+    }
+
+    async fn new_snapshot_client(&mut self, target: u64, contact: &Contact) -> Channel {
+        self.channel(target, contact, Lane::Snapshot)
+    }
+}
+
+/// What openraft sends to one peer.
+pub(crate) struct Channel {
+    id: u64,
+    peer: Arc<Peer>,
+    /// Heartbeats are appends too, but never wait behind entries.
+    append_lane: Lane,
+    snapshots: Arc<dyn Snapshots>,
+    unreadable: Arc<Notify>,
+}
+
+impl Channel {
+    async fn control(
+        &self,
+        request: Request,
+        option: &RPCOption,
+        action: RPCTypes,
+    ) -> Result<Reply, RpcError> {
+        let limit = Limit::Deadline(Instant::now() + option.hard_ttl());
+        let result = self.peer.call(Lane::Control, &request, limit).await;
+        result.map_err(|e| match e {
+            CallError::NotSent(reason) => unreachable(reason),
+            CallError::NoAnswer(_) => RPCError::Timeout(Timeout {
+                action,
+                id: self.id,
+                target: self.peer.id,
+                timeout: option.hard_ttl(),
+            }),
+        })
+    }
+
+    async fn long(&self, lane: Lane, request: Request) -> Result<Reply, RpcError> {
+        self.peer.call(lane, &request, Limit::Progress(PROGRESS_MAX)).await.map_err(|e| match e {
+            CallError::NotSent(reason) => unreachable(reason),
+            CallError::NoAnswer(reason) => RPCError::Network(NetworkError::from_string(reason)),
+        })
+    }
+
+    async fn ask_vote(&self, request: Request, option: &RPCOption) -> Result<VoteResponse<Types>, RpcError> {
+        match self.control(request, option, RPCTypes::Vote).await? {
+            Reply::Vote { vote, granted, last } => {
+                Ok(VoteResponse::new(raft_vote(vote), last.map(raft_log_id), granted))
+            }
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Sends the parts of a snapshot. The peer answers each with its vote; a higher one ends it.
+    async fn send_snapshot(&self, leader: RaftVote, meta: SnapshotMeta) -> Result<RaftVote, RpcError> {
+        let last = meta.last;
+        let begin = Request::SnapshotBegin { vote: vote(&leader), meta };
+        let mut theirs = self.snapshot_part(begin).await?;
+        let mut first = 0;
+        while theirs <= leader {
+            let chunks = self.read_chunks(last, first).await?;
+            let Ok(count) = u32::try_from(chunks.len()) else { break };
+            if count == 0 {
+                return self.snapshot_part(Request::SnapshotEnd { chunks: first }).await;
+            }
+            theirs = self.snapshot_part(Request::SnapshotChunks { first, chunks }).await?;
+            first += count;
+        }
+        Ok(theirs)
+    }
+
+    async fn snapshot_part(&self, request: Request) -> Result<RaftVote, RpcError> {
+        match self.long(Lane::Snapshot, request).await? {
+            Reply::Snapshot { vote } => Ok(raft_vote(vote)),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// As many chunks as fit a message, from number `first`; none after the last.
+    async fn read_chunks(&self, last: storage::LogId, first: u32) -> Result<Vec<Bytes>, RpcError> {
+        let snapshots = Arc::clone(&self.snapshots);
+        let read = blocking(move || {
+            let (mut chunks, mut bytes) = (Vec::new(), 0);
+            for number in first.. {
+                let Some(chunk) = snapshots.chunk(last, number)? else { break };
+                bytes += chunk.len();
+                chunks.push(chunk);
+                if bytes >= SNAPSHOT_MESSAGE_BYTES {
+                    break;
+                }
+            }
+            Ok(chunks)
+        });
+        let failed = match read.await {
+            Ok(chunks) => return Ok(chunks),
+            Err(e) => e.to_string(),
+        };
+        tracing::warn!("snapshot {last} cannot be read for node {}: {failed}", self.peer.id);
+        self.unreadable.notify_one();
+        Err(unreachable(failed))
+    }
+}
+
+impl RaftNetworkV2<Types> for Channel {
+    type SnapshotData = SnapshotData;
+
+    async fn append_entries(
+        &mut self,
+        request: AppendEntriesRequest<Types>,
+        option: RPCOption,
+    ) -> Result<AppendEntriesResponse<Types>, RpcError> {
+        let append = Append::from_raft(request).map_err(|e| unreachable(e.to_string()))?;
+        let request = Request::Append(append);
+        let reply = match self.append_lane {
+            Lane::Control => self.control(request, &option, RPCTypes::AppendEntries).await?,
+            lane => self.long(lane, request).await?,
+        };
+        match reply {
+            Reply::Append(appended) => Ok(appended.into()),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    async fn vote(
+        &mut self,
+        request: VoteRequest<Types>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<Types>, RpcError> {
+        self.ask_vote(Request::Vote(request.into()), &option).await
+    }
+
+    async fn pre_vote(
+        &mut self,
+        request: VoteRequest<Types>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<Types>, RpcError> {
+        // An error when the peer is not reached: openraft's default would count it as a grant.
+        self.ask_vote(Request::PreVote(request.into()), &option).await
+    }
+
+    async fn full_snapshot(
+        &mut self,
+        leader: RaftVote,
+        snapshot: RaftSnapshot,
+        cancel: impl Future<Output = ReplicationClosed> + Send + 'static,
+        _option: RPCOption,
+    ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {
+        let SnapshotData::Stored(meta, _) = snapshot.snapshot else {
+            return Err(unreachable("a snapshot that is not stored".into()).into());
+        };
+        tokio::select! {
+            biased;
+            closed = cancel => Err(StreamingError::Closed(closed)),
+            sent = self.send_snapshot(leader, meta) => Ok(SnapshotResponse::new(sent?)),
+        }
+    }
+
+    async fn transfer_leader(
+        &mut self,
+        request: TransferLeaderRequest<Types>,
+        option: RPCOption,
+    ) -> Result<TransferLeaderResponse<Types>, RpcError> {
+        let request = message::take_over(&request);
+        match self.control(request, &option, RPCTypes::TransferLeader).await? {
+            // A refusal is not an answer that openraft acts on: the leader sees whether it is followed.
+            Reply::TakeOver(_) => Ok(Ok(())),
+            other => Err(unexpected(other)),
+        }
+    }
+}
+
+fn unreachable(reason: String) -> RpcError {
+    RPCError::Unreachable(Unreachable::from_string(reason))
+}
+
+fn unexpected(reply: Reply) -> RpcError {
+    match reply {
+        Reply::Unavailable(reason) => unreachable(reason),
+        other => unreachable(format!("unexpected answer {other:?}")),
+    }
+}

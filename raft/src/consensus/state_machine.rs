@@ -1,0 +1,163 @@
+//! openraft's state machine over [`RouteInfo`]. The only holder of a table that changes.
+
+use crate::consensus::applied_state::{Published, State};
+use crate::consensus::runtime::blocking;
+use crate::consensus::snapshot::{self, SnapshotData, Staged};
+use crate::consensus::types::{
+    Answers, RaftEntry, RaftLogId, RaftSnapshotMeta, StoredMembership, Types, log_id, raft_log_id,
+};
+use futures_util::{Stream, TryStreamExt};
+use openraft::EntryPayload;
+use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
+use std::io;
+use std::sync::Arc;
+use storage::runtime::Runtime;
+use storage::snapshots::{SnapshotMeta, Snapshots};
+use storage::{Command, RouteInfo, format};
+
+/// openraft's snapshot, with our data.
+type RaftSnapshot = openraft::type_config::alias::SnapshotOf<Types, SnapshotData>;
+
+/// The state machine.
+pub(crate) struct Machine {
+    table: RouteInfo,
+    membership: Arc<StoredMembership>,
+    published: Arc<Published>,
+    snapshots: Arc<dyn Snapshots>,
+    runtime: Arc<dyn Runtime>,
+}
+
+impl Machine {
+    /// An empty one; openraft loads the newest snapshot into it.
+    pub(crate) fn new(
+        published: Arc<Published>,
+        snapshots: Arc<dyn Snapshots>,
+        runtime: Arc<dyn Runtime>,
+    ) -> Self {
+        Self { table: RouteInfo::default(), membership: Arc::default(), published, snapshots, runtime }
+    }
+
+    fn state(&self) -> State {
+        // Cheap: the maps share what did not change.
+        State { table: Arc::new(self.table.clone()), membership: Arc::clone(&self.membership) }
+    }
+
+    fn apply_entry(&mut self, entry: RaftEntry) -> io::Result<Answers> {
+        let id = log_id(&entry.log_id);
+        let of_commands = matches!(entry.payload, EntryPayload::Normal(_));
+        let commands: Vec<Command> = match entry.payload {
+            EntryPayload::Blank => Vec::new(),
+            // What does not decode was written by a newer version, or is damaged: skipping it would let this
+            // node's tables differ from the others'.
+            EntryPayload::Normal(batch) => format::decode("log entry", &batch.0).map_err(|e| {
+                io::Error::new(io::ErrorKind::InvalidData, format!("entry {id} cannot be applied: {e}"))
+            })?,
+            EntryPayload::Membership(membership) => {
+                self.membership = Arc::new(StoredMembership::new(Some(entry.log_id), membership));
+                Vec::new()
+            }
+        };
+        let applied = self.table.apply_entry(id, &commands);
+        self.published.entry_applied(self.state(), id, applied.events, of_commands);
+        Ok(Answers(applied.outcomes))
+    }
+}
+
+impl RaftStateMachine<Types> for Machine {
+    type SnapshotData = SnapshotData;
+    type SnapshotBuilder = Builder;
+
+    async fn applied_state(&mut self) -> io::Result<(Option<RaftLogId>, StoredMembership)> {
+        Ok((self.table.revision().map(raft_log_id), self.membership.as_ref().clone()))
+    }
+
+    async fn apply<S>(&mut self, mut entries: S) -> io::Result<()>
+    where
+        S: Stream<Item = io::Result<EntryResponder<Types>>> + Unpin + Send,
+    {
+        while let Some((entry, responder)) = entries.try_next().await? {
+            let answers = self.apply_entry(entry)?;
+            if let Some(responder) = responder {
+                responder.send(answers);
+            }
+        }
+        Ok(())
+    }
+
+    async fn try_create_snapshot_builder(&mut self, force: bool) -> Option<Builder> {
+        // Snapshots are made beside openraft (see the snapshot driver), so that a full disk is not the end of the
+        // core; openraft is only told of the one that is there.
+        let ready = if force { None } else { Some(self.snapshots.latest()?) };
+        let snapshots = Arc::clone(&self.snapshots);
+        Some(Builder { state: self.state(), ready, snapshots, unix_ms: self.runtime.unix_ms() })
+    }
+
+    async fn get_snapshot_builder(&mut self) -> Builder {
+        let snapshots = Arc::clone(&self.snapshots);
+        Builder { state: self.state(), ready: None, snapshots, unix_ms: self.runtime.unix_ms() }
+    }
+
+    async fn install_snapshot(&mut self, meta: &RaftSnapshotMeta, data: SnapshotData) -> io::Result<()> {
+        let snapshots = Arc::clone(&self.snapshots);
+        let membership = Arc::new(meta.last_membership.clone());
+        let table = blocking(move || match data {
+            SnapshotData::Stored(stored, source) => {
+                let table = Arc::new(snapshot::load(&stored, &source)?);
+                // A no-op when it is this node's own store, as it is but for openraft's suite.
+                let state = State { table: Arc::clone(&table), membership };
+                snapshot::build(&state, &snapshots, stored.unix_ms)?;
+                Ok(Arc::unwrap_or_clone(table))
+            }
+            SnapshotData::Staged(staged) => {
+                let Staged { writer, table } = *staged;
+                writer.commit().map(|()| table)
+            }
+            SnapshotData::Empty => Ok(RouteInfo::default()),
+        })
+        .await?;
+        if !snapshot::same(meta, &table) {
+            return Err(io::Error::other(format!("snapshot {meta} holds revision {:?}", table.revision())));
+        }
+        let Some(id) = table.revision() else {
+            return Err(io::Error::other("snapshot of an empty state"));
+        };
+        // Both together, and only now that all of it is there.
+        self.table = table;
+        self.membership = Arc::new(meta.last_membership.clone());
+        self.published.snapshot_installed(self.state(), id);
+        Ok(())
+    }
+
+    async fn get_current_snapshot(&mut self) -> io::Result<Option<RaftSnapshot>> {
+        self.snapshots.latest().map(|meta| stored(meta, &self.snapshots)).transpose()
+    }
+}
+
+/// Gives openraft a snapshot.
+pub(crate) struct Builder {
+    state: State,
+    ready: Option<SnapshotMeta>,
+    snapshots: Arc<dyn Snapshots>,
+    unix_ms: u64,
+}
+
+impl RaftSnapshotBuilder<Types> for Builder {
+    type SnapshotData = SnapshotData;
+
+    async fn build_snapshot(&mut self) -> io::Result<RaftSnapshot> {
+        if let Some(meta) = self.ready.take() {
+            return stored(meta, &self.snapshots);
+        }
+        if self.state.table.revision().is_none() {
+            return Ok(RaftSnapshot { meta: RaftSnapshotMeta::default(), snapshot: SnapshotData::Empty });
+        }
+        let (state, snapshots, unix_ms) = (self.state.clone(), Arc::clone(&self.snapshots), self.unix_ms);
+        let meta = blocking(move || snapshot::build(&state, &snapshots, unix_ms)).await?;
+        stored(meta, &self.snapshots)
+    }
+}
+
+fn stored(meta: SnapshotMeta, source: &Arc<dyn Snapshots>) -> io::Result<RaftSnapshot> {
+    let raft_meta = snapshot::raft_meta(&meta)?;
+    Ok(RaftSnapshot { meta: raft_meta, snapshot: SnapshotData::Stored(meta, Arc::clone(source)) })
+}

@@ -1,0 +1,3 @@
+//! Who leads, and whether this node has recovered.
+
+pub(crate) mod core;

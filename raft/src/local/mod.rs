@@ -1,0 +1,4 @@
+//! What every room knows of this node.
+
+pub(crate) mod alerts;
+pub(crate) mod node;

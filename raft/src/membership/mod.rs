@@ -1,0 +1,5 @@
+//! Bootstrap, changes of the membership, leadership transfer.
+
+pub(crate) mod bootstrap;
+pub(crate) mod changes;
+pub(crate) mod transfer;

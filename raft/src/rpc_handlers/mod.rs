@@ -1,0 +1,3 @@
+//! What this node answers to its peers.
+
+pub(crate) mod raft;

@@ -1,0 +1,3 @@
+//! When snapshots are made and the log is purged.
+
+pub(crate) mod driver;

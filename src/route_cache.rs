@@ -1,0 +1,162 @@
+//! Encoded route answers.
+//!
+//! Filled on read. An entry is right while the topic's version and the brokers' version are those that it was
+//! encoded at, so nothing has to be dropped when the tables change, and an unchanged registration invalidates nothing.
+
+use crate::counter::Counter;
+use crate::protocol::JsonStyle;
+use bytes::Bytes;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Mutex, PoisonError};
+use storage::command::Name;
+use storage::{Position, RouteInfo};
+
+/// Parts with a lock each, so that connections rarely meet.
+const SHARDS: usize = 16;
+/// What an entry costs beside its body, bytes; about.
+const ENTRY_BYTES: usize = 192;
+
+/// Bodies per topic and style, bounded in bytes.
+#[derive(Debug)]
+pub struct RouteCache {
+    shards: Box<[Mutex<Shard>]>,
+    shard_bytes_max: usize,
+    hasher: RandomState,
+    /// Look-ups that found a body.
+    pub hits: Counter,
+    /// Look-ups that had to encode one.
+    pub misses: Counter,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    standard: HashMap<Name, Entry>,
+    old: HashMap<Name, Entry>,
+    /// Keys in the order in which they may be dropped; one that was used since gets a second chance.
+    order: VecDeque<(Name, JsonStyle)>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    body: Bytes,
+    topic: Position,
+    brokers: Position,
+    /// A revision at which it is known to be right.
+    right_at: Option<u64>,
+    used: bool,
+}
+
+impl Shard {
+    fn map(&mut self, style: JsonStyle) -> &mut HashMap<Name, Entry> {
+        match style {
+            JsonStyle::Standard => &mut self.standard,
+            JsonStyle::Old => &mut self.old,
+        }
+    }
+
+    fn drop_down_to(&mut self, bytes_max: usize) {
+        while self.bytes > bytes_max {
+            let Some((topic, style)) = self.order.pop_front() else { return };
+            let Some(entry) = self.map(style).get_mut(&topic) else { continue };
+            if std::mem::take(&mut entry.used) {
+                self.order.push_back((topic, style));
+                continue;
+            }
+            if let Some(entry) = self.map(style).remove(&topic) {
+                self.bytes -= cost(&topic, &entry.body);
+            }
+        }
+    }
+}
+
+fn cost(topic: &str, body: &Bytes) -> usize {
+    topic.len() + body.len() + ENTRY_BYTES
+}
+
+impl RouteCache {
+    /// Holds at most about `bytes_max`; 0 keeps nothing.
+    #[must_use]
+    pub fn new(bytes_max: usize) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            shard_bytes_max: bytes_max / SHARDS,
+            hasher: RandomState::new(),
+            hits: Counter::default(),
+            misses: Counter::default(),
+        }
+    }
+
+    /// The body of a topic's route as of `table`, encoded now when it is not held. `None`: `encode` gave none.
+    pub fn body(
+        &self,
+        table: &RouteInfo,
+        topic: &str,
+        style: JsonStyle,
+        encode: impl FnOnce() -> Option<Bytes>,
+    ) -> Option<Bytes> {
+        if let Some(body) = self.held(table, topic, style) {
+            self.hits.add_one();
+            return Some(body);
+        }
+        self.misses.add_one();
+        let body = encode()?;
+        self.keep(table, topic, style, body.clone());
+        Some(body)
+    }
+
+    /// Bytes held now.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.shards.iter().map(|s| s.lock().unwrap_or_else(PoisonError::into_inner).bytes).sum()
+    }
+
+    fn shard(&self, topic: &str) -> Option<std::sync::MutexGuard<'_, Shard>> {
+        let place = usize::try_from(self.hasher.hash_one(topic) % SHARDS as u64).unwrap_or(0);
+        self.shards.get(place).map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn held(&self, table: &RouteInfo, topic: &str, style: JsonStyle) -> Option<Bytes> {
+        let mut shard = self.shard(topic)?;
+        let entry = shard.map(style).get_mut(topic)?;
+        let revision = table.revision().map(|id| id.index);
+        if entry.right_at != revision {
+            let same = table.topic(topic).is_some_and(|now| now.version == entry.topic)
+                && table.brokers_version() == entry.brokers;
+            if !same {
+                return None;
+            }
+            entry.right_at = revision;
+        }
+        entry.used = true;
+        Some(entry.body.clone())
+    }
+
+    fn keep(&self, table: &RouteInfo, topic: &str, style: JsonStyle, body: Bytes) {
+        let Some((name, version)) = table.topic(topic).map(|now| (Name::from(topic), now.version)) else {
+            return;
+        };
+        let bytes = cost(topic, &body);
+        if bytes > self.shard_bytes_max {
+            return;
+        }
+        let entry = Entry {
+            body,
+            topic: version,
+            brokers: table.brokers_version(),
+            right_at: table.revision().map(|id| id.index),
+            used: false,
+        };
+        let Some(mut shard) = self.shard(topic) else { return };
+        shard.bytes += bytes;
+        match shard.map(style).insert(Name::clone(&name), entry) {
+            Some(before) => shard.bytes -= cost(topic, &before.body),
+            None => shard.order.push_back((name, style)),
+        }
+        shard.drop_down_to(self.shard_bytes_max);
+    }
+}
+
+#[cfg(test)]
+mod tests;

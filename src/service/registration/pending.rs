@@ -1,0 +1,344 @@
+//! One registration, from its arrival to its reply.
+
+use super::parsed::{Comparison, ParsedRegistration};
+use super::registrar::Registrar;
+use crate::event_log::describe_conflict;
+use crate::handlers::{ReplyShape, broker, replies};
+use crate::liveness::{Heard, Known};
+use crate::protocol::registration::RegistrationHeader;
+use crate::protocol::{ReadOptions, Reply, remarks};
+use crate::service::broker_key::{BROKER_KEY_BYTES_MAX, is_too_long};
+use crate::service::progress::Progress;
+use crate::service::revision::with_revision;
+use crate::service::session::Session;
+use bytes::Bytes;
+use std::sync::Arc;
+use storage::command::{Change, Registration};
+use storage::outcome::ConflictKind;
+use storage::route_info::RegistrationCheck;
+use storage::{Outcome, Position};
+use tokio::time::Instant;
+
+/// Bodies from this size on are parsed beside the connections' threads, bytes.
+const LARGE_BODY_BYTES: usize = 32 << 10;
+/// From this size on that holds even when most topics are known, bytes.
+const HUGE_BODY_BYTES: usize = 512 << 10;
+/// A compressed body may be a thousand times larger inside.
+const LARGE_COMPRESSED_BYTES: usize = 512;
+/// How often a registration is compared with the table before it is proposed whole.
+const COMPARISONS_MAX: u32 = 2;
+
+/// A registration as it arrives.
+pub(in crate::service) struct Arrival {
+    pub(in crate::service) session: Arc<Session>,
+    pub(in crate::service) header: RegistrationHeader,
+    pub(in crate::service) body: Bytes,
+    pub(in crate::service) options: ReadOptions,
+    pub(in crate::service) deadline: Instant,
+}
+
+impl Registrar {
+    /// Begins a registration.
+    pub(in crate::service) fn begin(self: &Arc<Self>, arrival: Arrival) -> Progress {
+        let Arrival { session, header, body, options, deadline } = arrival;
+        let pending = PendingRegistration {
+            registrar: Arc::clone(self),
+            unregister_count: session.unregister_count(),
+            session,
+            header: Arc::new(header),
+            body,
+            options,
+            deadline,
+            digest: 0,
+            conflicts: 0,
+        };
+        Progress::Ordered(Box::pin(pending.check_digest()))
+    }
+}
+
+/// A registration without a reply yet.
+struct PendingRegistration {
+    registrar: Arc<Registrar>,
+    session: Arc<Session>,
+    header: Arc<RegistrationHeader>,
+    body: Bytes,
+    options: ReadOptions,
+    deadline: Instant,
+    /// Body digest; 0 until it is computed.
+    digest: u128,
+    /// UNREGISTER requests that had come over the connection before it.
+    unregister_count: u64,
+    /// Times that the group version changed while the leader confirmed it.
+    conflicts: u32,
+}
+
+impl PendingRegistration {
+    /// Checks the checksum, and whether the body digest is known to change nothing.
+    async fn check_digest(mut self) -> Progress {
+        if let Err(reply) = self.header.check_crc(&self.body) {
+            return self.refuse(reply);
+        }
+        if is_too_long(&self.header.key) {
+            return self.refuse(Reply::error(remarks::names_too_long(BROKER_KEY_BYTES_MAX)));
+        }
+        self.digest = self.header.body_digest(&self.body);
+        let version = self.registrar.table().group_version(&self.header.broker);
+        if self.registrar.digests.contains(&self.header.key, self.digest, version) {
+            self.registrar.counters.known_bytes.add_one();
+            return self.unchanged(version);
+        }
+        self.compare_and_propose().await
+    }
+
+    /// Parses the registration and compares it with the table; proposes the difference.
+    async fn compare_and_propose(self) -> Progress {
+        let mut parsed = match self.parse().await {
+            Ok(parsed) => Arc::new(parsed),
+            Err(reply) => return self.refuse(reply),
+        };
+        // A broker that is behind from the first moment on has lost its data and starts over; it is accepted, as in Java.
+        let starts_over = self.conflicts == 0 && self.is_superseded(&parsed);
+        for _ in 0..COMPARISONS_MAX {
+            if !starts_over && self.is_superseded(&parsed) {
+                return self.superseded();
+            }
+            let comparison = match self.compare(&mut parsed).await {
+                Ok(comparison) => comparison,
+                Err(reply) => return Progress::Done(reply),
+            };
+            let difference = match comparison.check {
+                RegistrationCheck::Unchanged => {
+                    self.registrar.counters.unchanged.add_one();
+                    return self.unchanged(comparison.version);
+                }
+                RegistrationCheck::Refused(outcome) => return self.refused_by_table(&outcome, &parsed),
+                RegistrationCheck::Differs(difference) => *difference,
+            };
+            if self.registrar.table().settings().delete_topic_with_broker_registration {
+                self.registrar.flapping.check(&self.header.key, &difference);
+            }
+            self.registrar.counters.differences.add_one();
+            match self.propose(difference).await {
+                Ok((Outcome::Conflict { group_version }, _)) => {
+                    self.registrar.counters.conflicts.add_one();
+                    let index = group_version.index;
+                    if let Err(error) = self.registrar.node.wait_applied(index, self.deadline).await {
+                        self.registrar.counters.no_leader.add_one();
+                        return Progress::Done(replies::of_read_error(&error));
+                    }
+                }
+                Ok((Outcome::Done { changed: true }, position)) => {
+                    return self.difference_applied(position, &parsed).await;
+                }
+                Ok((outcome, position)) => return self.applied(&outcome, position, parsed).await,
+                Err(reply) => return Progress::Done(reply),
+            }
+        }
+        if !starts_over && self.is_superseded(&parsed) {
+            return self.superseded();
+        }
+        if parsed.is_whole() {
+            self.propose_whole(parsed).await
+        } else {
+            self.parse_and_propose_whole().await
+        }
+    }
+
+    /// Whether the table holds a later state of the broker than this registration.
+    fn is_superseded(&self, parsed: &ParsedRegistration) -> bool {
+        let (table, sent) = (self.registrar.table(), parsed.registration());
+        table.live(&self.header.key).is_some_and(|live| {
+            let (held, sent_version) = (live.data_version, sent.data_version);
+            live.broker == sent.broker
+                && held.state_version == sent_version.state_version
+                && held.timestamp >= sent_version.timestamp
+                && held.counter > sent_version.counter
+        })
+    }
+
+    /// While this registration waited, for a leader for example, a later one of the same broker came through another node
+    /// and was acknowledged. To carry this one out would take that one back.
+    fn superseded(self) -> Progress {
+        self.registrar.liveness.heard(self.session.id, &self.header.key, Heard::Register);
+        let revision = self.registrar.table().revision().map(|id| id.index);
+        self.accept(revision)
+    }
+
+    /// Whether an UNREGISTER came after it over its connection and was carried out while it waited for the leader: a
+    /// proposal now would bring back a broker that has stopped.
+    fn has_unregistered(&self) -> bool {
+        self.session.unregister_count() != self.unregister_count
+    }
+
+    /// The leader does not have the broker, though the table of this node has: the leader decides.
+    async fn parse_and_propose_whole(self) -> Progress {
+        if self.has_unregistered() {
+            return Progress::Done(Reply::error(
+                "the broker unregistered while its registration was under way",
+            ));
+        }
+        match self.parse_whole().await {
+            Ok(whole) => self.propose_whole(Arc::new(whole)).await,
+            Err(reply) => self.refuse(reply),
+        }
+    }
+
+    async fn propose_whole(self, whole: Arc<ParsedRegistration>) -> Progress {
+        self.registrar.counters.wholes.add_one();
+        match self.propose(whole.registration().clone()).await {
+            Ok((outcome, position)) => self.applied(&outcome, position, whole).await,
+            Err(reply) => Progress::Done(reply),
+        }
+    }
+
+    /// It changes nothing: it is a heartbeat, if the leader confirms that the broker is registered.
+    fn unchanged(self, version: Position) -> Progress {
+        self.registrar.liveness.heard(self.session.id, &self.header.key, Heard::Register);
+        Progress::Concurrent(Box::pin(self.confirm(version)))
+    }
+
+    async fn confirm(mut self, version: Position) -> Progress {
+        let applied = match self.registrar.liveness.confirm(&self.header.key, self.deadline).await {
+            Known::Known { applied, .. } => applied,
+            Known::Unknown => return Progress::Ordered(Box::pin(self.parse_and_propose_whole())),
+            Known::NotNow => {
+                self.registrar.counters.no_leader.add_one();
+                return Progress::Done(Reply::error("no leader confirmed the registration in time"));
+            }
+        };
+        if let Err(error) = self.registrar.node.wait_applied(applied, self.deadline).await {
+            self.registrar.counters.no_leader.add_one();
+            return Progress::Done(replies::of_read_error(&error));
+        }
+        // The registration may undo a change that was applied meanwhile: the deletion of a topic, for example.
+        let table = self.registrar.table();
+        let same_version = table.group_version(&self.header.broker) == version;
+        if table.live(&self.header.key).is_some() && (same_version || self.has_unregistered()) {
+            return self.accept(table.revision().map(|id| id.index));
+        }
+        self.conflicts += 1;
+        Progress::Ordered(if self.conflicts < COMPARISONS_MAX && !self.has_unregistered() {
+            Box::pin(self.compare_and_propose())
+        } else {
+            Box::pin(self.parse_and_propose_whole())
+        })
+    }
+
+    /// The difference was applied at the group version that it was computed against: at this position the table has
+    /// everything as the broker sent it.
+    async fn difference_applied(self, position: Position, parsed: &Arc<ParsedRegistration>) -> Progress {
+        self.registrar.liveness.heard(self.session.id, &self.header.key, Heard::Register);
+        let (table, sent) = (self.registrar.table(), Arc::clone(parsed));
+        let whole = parsed.is_whole();
+        let topics = self.compute(whole, move || sent.known_topics_at(&table, position)).await.ok().flatten();
+        let table = self.registrar.table();
+        self.registrar.digests.insert(&table, &self.header.key, self.digest, position, topics);
+        self.accept(Some(position.index))
+    }
+
+    /// The log had another outcome.
+    async fn applied(
+        self,
+        outcome: &Outcome,
+        position: Position,
+        mut parsed: Arc<ParsedRegistration>,
+    ) -> Progress {
+        if !matches!(outcome, Outcome::Done { .. }) {
+            return self.refused_by_table(outcome, &parsed);
+        }
+        self.registrar.liveness.heard(self.session.id, &self.header.key, Heard::Register);
+        // The comparison remembers the digest, if nothing else has changed the broker name by now.
+        let _ = self.compare(&mut parsed).await;
+        self.accept(Some(position.index))
+    }
+
+    fn accept(self, revision: Option<u64>) -> Progress {
+        self.registrar.conflicts.accepted(&self.header.key);
+        let reply = broker::registered(&self.registrar.table(), &self.header.key);
+        Progress::Done(with_revision(reply, self.options, revision))
+    }
+
+    fn refused_by_table(self, outcome: &Outcome, parsed: &ParsedRegistration) -> Progress {
+        if *outcome == Outcome::Outdated {
+            self.registrar.counters.outdated.add_one();
+            self.log_holder(parsed.registration().id);
+            return Progress::Done(broker::registration_lost(&self.registrar.table()));
+        }
+        self.refuse(replies::of_outcome(outcome, ReplyShape::Registration))
+    }
+
+    /// Logs the broker that holds the place that this registration did not get.
+    fn log_holder(&self, id: i64) {
+        let (table, header) = (self.registrar.table(), &self.header);
+        let group = table.group(&header.broker);
+        let holder = group.and_then(|group| group.address(id)).cloned().unwrap_or_default();
+        if self.registrar.conflicts.lost(&header.key, &holder) {
+            let what = describe_conflict(ConflictKind::StateVersion);
+            tracing::warn!(broker = %header.broker, id, %holder, claimant = %header.key.address, "conflict: {what}");
+        }
+    }
+
+    fn refuse(self, reply: Reply) -> Progress {
+        self.registrar.counters.refused.add_one();
+        Progress::Done(reply)
+    }
+
+    /// Parses it, but skips the topics that the table is known to have.
+    async fn parse(&self) -> Result<ParsedRegistration, Reply> {
+        let (header, body, limits) = (Arc::clone(&self.header), self.body.clone(), self.registrar.limits);
+        let table = self.registrar.table();
+        // Known topics that cannot be used must not count: the whole body is parsed then.
+        let known = self.registrar.digests.known_topics(&self.header.key);
+        let known = known.filter(|known| !header.compressed && known.is_usable(&table));
+        let costly = known.is_none() || body.len() >= HUGE_BODY_BYTES;
+        self.compute(costly, move || ParsedRegistration::new(&header, &body, known, limits)).await?
+    }
+
+    async fn parse_whole(&self) -> Result<ParsedRegistration, Reply> {
+        let (header, body, limits) = (Arc::clone(&self.header), self.body.clone(), self.registrar.limits);
+        self.compute(true, move || ParsedRegistration::new(&header, &body, None, limits)).await?
+    }
+
+    /// Compares it with the table, and remembers its digest if it changes nothing. Parses it whole if need be.
+    async fn compare(&self, parsed: &mut Arc<ParsedRegistration>) -> Result<Comparison, Reply> {
+        loop {
+            let (table, sent, whole) = (self.registrar.table(), Arc::clone(parsed), parsed.is_whole());
+            let Some(mut comparison) = self.compute(whole, move || sent.compare(&table)).await? else {
+                *parsed = Arc::new(self.parse_whole().await?);
+                continue;
+            };
+            if comparison.check == RegistrationCheck::Unchanged {
+                let (table, topics) = (self.registrar.table(), comparison.known_topics.take());
+                let (key, version) = (&self.header.key, comparison.version);
+                self.registrar.digests.insert(&table, key, self.digest, version, topics);
+            }
+            return Ok(comparison);
+        }
+    }
+
+    /// Runs work on the body. Costly work on a large body runs beside the connections' threads, a few at one time.
+    async fn compute<T: Send + 'static>(
+        &self,
+        costly: bool,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Reply> {
+        let large = if self.header.compressed { LARGE_COMPRESSED_BYTES } else { LARGE_BODY_BYTES };
+        if !costly || self.body.len() < large {
+            return Ok(work());
+        }
+        let _permit = self.registrar.parsing.acquire().await;
+        let done = tokio::task::spawn_blocking(work).await;
+        done.map_err(|_| Reply::error("the registration was given up"))
+    }
+
+    async fn propose(&self, registration: Registration) -> Result<(Outcome, Position), Reply> {
+        // The broker is alive, whatever becomes of the proposal.
+        self.registrar.liveness.heard(self.session.id, &self.header.key, Heard::Heartbeat);
+        let change = Change::RegisterBroker(Box::new(registration));
+        let proposed = self.registrar.proposer.propose(&self.session, change, self.deadline).await;
+        proposed.map(|done| (done.outcome, done.position)).map_err(|error| {
+            self.registrar.counters.no_leader.add_one();
+            replies::of_propose_error(&error)
+        })
+    }
+}

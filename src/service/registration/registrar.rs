@@ -1,0 +1,54 @@
+//! What all registrations of a node share.
+
+use super::conflict_log::ConflictLog;
+use super::counters::RegistrationCounters;
+use super::digest_cache::DigestCache;
+use super::topic_flapping::TopicFlapping;
+use crate::liveness::Liveness;
+use crate::protocol::registration::RegistrationLimits;
+use crate::service::proposer::Proposer;
+use raft::Node;
+use std::sync::Arc;
+use storage::RouteInfo;
+use tokio::sync::Semaphore;
+
+/// Carries registrations out. [`Registrar::begin`](super::pending) starts one.
+pub(in crate::service) struct Registrar {
+    pub(super) node: Node,
+    pub(super) liveness: Liveness,
+    pub(super) proposer: Arc<Proposer>,
+    pub(super) limits: RegistrationLimits,
+    /// One permit per registration that may be parsed at one time.
+    pub(super) parsing: Semaphore,
+    pub(super) digests: DigestCache,
+    pub(super) counters: Arc<RegistrationCounters>,
+    pub(super) conflicts: ConflictLog,
+    pub(super) flapping: TopicFlapping,
+}
+
+impl Registrar {
+    pub(in crate::service) fn new(
+        node: Node,
+        liveness: Liveness,
+        proposer: Arc<Proposer>,
+        limits: RegistrationLimits,
+        counters: Arc<RegistrationCounters>,
+    ) -> Self {
+        let threads = std::thread::available_parallelism().map_or(2, usize::from);
+        Self {
+            node,
+            liveness,
+            proposer,
+            limits,
+            parsing: Semaphore::new(threads.max(2)),
+            digests: DigestCache::default(),
+            counters,
+            conflicts: ConflictLog::default(),
+            flapping: TopicFlapping::default(),
+        }
+    }
+
+    pub(super) fn table(&self) -> Arc<RouteInfo> {
+        self.node.table()
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::config;
 use crate::config::setting::{Group, Setting};
-use crate::config::{Config, Given, SETTINGS, java_keys};
+use crate::config::{Config, Flags, SETTINGS, java_keys};
 use crate::handlers::JAVA_PATHS;
 use std::fmt::Write;
 use std::path::Path;
@@ -87,7 +87,7 @@ fn without_effect(page: &mut String) {
 
 #[test]
 fn the_settings_page_has_what_the_tables_have() {
-    let defaults = config(Given::default(), "").unwrap();
+    let defaults = config(Flags::default(), "").unwrap();
     let mut page = INTRODUCTION.to_owned();
     of_a_node(&mut page, &defaults);
     of_the_cluster(&mut page);

@@ -68,7 +68,7 @@ pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
         Format::Json => output::json(&reports)?,
         Format::Text => print(&reports)?,
     }
-    judge(&reports)
+    check(&reports)
 }
 
 impl Question {
@@ -178,7 +178,7 @@ fn differed(status: &StatusView) -> String {
     format!("the tables of node {} differed from those of node {}", status.node_id, others.join(", "))
 }
 
-fn judge(reports: &[NodeReport]) -> Result<(), Failure> {
+fn check(reports: &[NodeReport]) -> Result<(), Failure> {
     let unanswered = reports.iter().filter(|report| report.named && report.status.is_none());
     let unanswered: Vec<&str> = unanswered.map(|report| report.address.as_str()).collect();
     if !unanswered.is_empty() {
@@ -229,10 +229,10 @@ mod tests {
     #[test]
     fn tables_that_differed_are_said_and_a_failure() {
         assert!(report(&[]).remarks().is_empty());
-        assert!(judge(&[report(&[])]).is_ok());
+        assert!(check(&[report(&[])]).is_ok());
         let said = "the tables of node 1 differed from those of node 2, 3";
         assert_eq!(report(&[2, 3]).remarks(), [said]);
-        assert_eq!(judge(&[report(&[2, 3])]).unwrap_err().message, said);
+        assert_eq!(check(&[report(&[2, 3])]).unwrap_err().message, said);
     }
 
     #[test]
@@ -242,9 +242,9 @@ mod tests {
         assert_eq!(member.remarks(), ["refused"]);
         let shown = serde_json::to_value(&member).unwrap();
         assert_eq!(shown, json!({"address": "b:9876", "nodeId": 2, "error": "refused"}));
-        assert!(judge(&[report(&[]), member]).is_ok());
+        assert!(check(&[report(&[]), member]).is_ok());
         let named = NodeReport { named: true, ..NodeReport::without_answer("b:9876".into(), 2, "x".into()) };
-        assert_eq!(judge(&[report(&[]), named]).unwrap_err().message, "no answer from b:9876");
+        assert_eq!(check(&[report(&[]), named]).unwrap_err().message, "no answer from b:9876");
     }
 
     #[test]

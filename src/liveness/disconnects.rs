@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broker_that_is_held_is_probed_anew() {
+    fn a_broker_that_is_held_is_probed_again() {
         let mut disconnects = Disconnects::new(7);
         disconnects.set(key(1), AT);
         disconnects.decide(now(0), |_| false, |_, _| Verdict::Probe);

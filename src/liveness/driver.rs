@@ -132,7 +132,7 @@ impl Driver {
     /// The idle times of all brokers: the leader's, or this node's own when the leader does not answer in time.
     pub(super) async fn idle_times(&self, deadline: Instant) -> IdleTimes {
         let node = self.node.load_full();
-        let leader = self.with(|tracker, _| tracker.leader_elsewhere());
+        let leader = self.with(|tracker, _| tracker.other_leader());
         if let (Some(node), Some(leader), Ok(question)) = (node, leader, Message::IdleTimes.encode()) {
             let reply = node.message(leader, CHANNEL_QUESTIONS, question, deadline).await;
             if let Some(Reply::IdleTimes(idle)) = reply.ok().and_then(|bytes| Reply::decode(&bytes).ok()) {

@@ -177,13 +177,13 @@ mod tests {
         Guard::new(&LivenessOptions::new(1))
     }
 
-    fn gone(heard: u64, from: u32, to: u32) -> Vec<Candidate> {
+    fn gone(last_heartbeat: u64, from: u32, to: u32) -> Vec<Candidate> {
         let candidate = |n| Candidate {
             key: BrokerKey { cluster: "c".into(), address: format!("{n:03}").into() },
             incarnation: Position::default(),
-            alive: secs(heard),
-            idle_since: secs(heard),
-            deadline: secs(heard + 120),
+            alive: secs(last_heartbeat),
+            idle_since: secs(last_heartbeat),
+            deadline: secs(last_heartbeat + 120),
         };
         (from..to).map(candidate).collect()
     }
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_heard_since_it_began_goes_at_once_and_the_others_do_not() {
+    fn a_broker_with_a_heartbeat_since_it_began_goes_at_once_and_others_do_not() {
         let mut guard = a_second_later();
         let mut both = gone(101, 31, 32);
         both.extend(gone(99, 32, 33));
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn protection_begins_anew_when_most_of_those_that_were_heard_since_go() {
+    fn it_begins_again_when_most_of_those_that_were_alive_since_go() {
         // All at once.
         let mut guard = a_second_later();
         assert_eq!(counts(guard.admit(secs(102), 10, 0, gone(101, 30, 40))), (6, 4));
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn switched_off_it_holds_nobody() {
+    fn switched_off_it_holds_no_broker() {
         let mut guard = Guard::new(&LivenessOptions { guard: false, ..LivenessOptions::new(1) });
         assert_eq!(counts(guard.admit(secs(100), 50, 0, gone(90, 0, 50))), (50, 0));
         guard.applied(secs(100), 50, 0);

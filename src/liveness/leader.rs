@@ -97,7 +97,7 @@ impl Leading {
             guard_not_before: Duration::ZERO,
         };
         leading.nodes.set_members(now, others);
-        sessions.iter().for_each(|(broker, heard)| leading.leases.renew(broker, heard));
+        sessions.iter().for_each(|(broker, last_heartbeat)| leading.leases.renew(broker, last_heartbeat));
         sessions
             .disconnects()
             .into_iter()
@@ -241,8 +241,8 @@ impl Leading {
     pub(super) fn answer(&mut self, from: NodeId, report: &Report, leader: &Leader<'_>) -> LeaderAnswer {
         let status = |broker: &BrokerKey| (broker.clone(), self.status(leader, broker));
         let mut statuses: Vec<_> = report.confirm.iter().map(status).collect();
-        let heard = report.heartbeats.iter().map(|(broker, _)| status(broker));
-        statuses.extend(heard.filter(|(_, status)| !matches!(status, TableStatus::Registered(_))));
+        let last_heartbeat = report.heartbeats.iter().map(|(broker, _)| status(broker));
+        statuses.extend(last_heartbeat.filter(|(_, status)| !matches!(status, TableStatus::Registered(_))));
         let settled = self.nodes.get_mut(from).map(NodeView::take_settled).unwrap_or_default();
         LeaderAnswer { term: self.term, applied: leader.applied(), statuses, settled }
     }
@@ -283,9 +283,8 @@ impl Leading {
         if candidates.is_empty() {
             return None;
         }
-        let population = self.count_for(guard, self.leases.iter().map(|(_, lease)| lease));
-        let proposed = self.removals.brokers().filter_map(|key| self.leases.get(key));
-        let proposed = self.count_for(guard, proposed);
+        let population = self.population(guard);
+        let proposed = self.count_guarded(guard, self.removals.brokers());
         let (mut go, held) = guard.admit(now.in_service, population, proposed, candidates);
         for candidate in held.iter().filter(|candidate| candidate.deadline <= now.in_service) {
             self.leases.postpone(&candidate.key, guard.kept_until(candidate));
@@ -300,15 +299,18 @@ impl Leading {
     }
 
     /// How many of these brokers count for the guard.
-    fn count_for<'a>(&self, guard: &Guard, leases: impl Iterator<Item = &'a Lease>) -> usize {
+    pub(super) fn count_guarded<'a>(
+        &self,
+        guard: &Guard,
+        brokers: impl Iterator<Item = &'a BrokerKey>,
+    ) -> usize {
+        let leases = brokers.filter_map(|key| self.leases.get(key));
         leases.filter(|lease| guard.counts(lease.alive())).count()
     }
 
-    /// How many of these brokers, and of all, count for the guard.
-    pub(super) fn guarded(&self, guard: &Guard, of: &[BrokerKey]) -> (usize, usize) {
-        let of = of.iter().filter_map(|key| self.leases.get(key));
-        let all = self.leases.iter().map(|(_, lease)| lease);
-        (self.count_for(guard, of), self.count_for(guard, all))
+    /// How many of all brokers count for the guard.
+    pub(super) fn population(&self, guard: &Guard) -> usize {
+        self.leases.iter().filter(|(_, lease)| guard.counts(lease.alive())).count()
     }
 
     /// Brokers idle for longer than their timeout, as of the registration that the leases follow.

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_postponed_broker_that_was_heard_expires_by_its_timeout_again() {
+    fn a_postponed_broker_with_a_heartbeat_expires_by_its_timeout_again() {
         let mut leases = leases(0, &[10_000]);
         leases.postpone(&key(1), secs(600));
         assert!(leases.expired(secs(100)).is_empty());

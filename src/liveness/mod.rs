@@ -7,6 +7,7 @@
 //! `removals`, `guard`. Nothing but `driver` and `tasks` waits, spawns or reads a clock.
 
 mod clock;
+mod contact;
 mod disconnects;
 mod driver;
 mod guard;
@@ -26,7 +27,7 @@ mod tracker;
 mod tests;
 
 pub use notices::MinBrokerIdNotice;
-pub use status::{BrokerStatus, Counters, GuardStatus, LivenessStatus, NodeStatus, Strength, Totals};
+pub use status::{Counters, GuardStatus, LivenessStatus, NodeStatus, Strength, Totals};
 
 use driver::Driver;
 use raft::{NodeId, PeerMessages};
@@ -214,7 +215,7 @@ impl Liveness {
         self.driver.idle_times(deadline).await
     }
 
-    /// Brokers, nodes, guard and counters.
+    /// Nodes, guard and counters.
     #[must_use]
     pub fn status(&self) -> LivenessStatus {
         self.driver.with(|tracker, now| tracker.status(now))

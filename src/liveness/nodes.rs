@@ -199,12 +199,6 @@ impl Nodes {
         self.views.values_mut().for_each(|view| view.disconnects.retain(&keep));
     }
 
-    /// Nodes with a session of a broker, unreachable ones too.
-    pub(super) fn sessions_of(&self, broker: &BrokerKey) -> Vec<(NodeId, Strength)> {
-        let views = self.views.iter();
-        views.filter_map(|(node, view)| Some((*node, *view.sessions.get(broker)?))).collect()
-    }
-
     /// For the status: node, reachable, running time of its last report, brokers with a session.
     pub(super) fn status(&self) -> impl Iterator<Item = (NodeId, bool, Option<Duration>, usize)> {
         self.views.iter().map(|(node, view)| (*node, view.reachable, view.last_report, view.sessions.len()))

@@ -133,7 +133,7 @@ impl Reporter {
         } else {
             SessionReport::Incremental(std::mem::take(&mut self.changes))
         };
-        let heard = sessions.take_unreported(HEARTBEATS_MAX);
+        let last_heartbeat = sessions.take_unreported(HEARTBEATS_MAX);
         self.urgent = sessions.has_unreported();
         let mut confirmations = std::mem::take(&mut self.confirmations);
         confirmations.retain(|_, waiting| {
@@ -145,13 +145,13 @@ impl Reporter {
             sequence: self.sequence,
             probe: self.probe,
             sessions: content,
-            heartbeats: heard
+            heartbeats: last_heartbeat
                 .iter()
                 .map(|(broker, at)| (broker.clone(), millis(now.in_service.saturating_sub(*at))))
                 .collect(),
             confirm: confirmations.keys().cloned().collect(),
         };
-        let heartbeats = heard.into_iter().map(|(broker, _)| broker).collect();
+        let heartbeats = last_heartbeat.into_iter().map(|(broker, _)| broker).collect();
         self.in_flight = Some(InFlight { to, heartbeats, confirmations });
         Some(report)
     }

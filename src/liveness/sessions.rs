@@ -58,7 +58,7 @@ struct BrokerSessions {
     /// not with the table's: a node that learns late of a close must not take it for the end of a successor.
     incarnation: Option<Position>,
     /// In-service time of the last heartbeat here.
-    heard: Duration,
+    last_heartbeat: Duration,
     is_unreported: bool,
     /// The leader's last answer said so, and no REGISTER came since.
     not_registered: bool,
@@ -102,7 +102,7 @@ impl Sessions {
             Some(broker) => broker,
             None => self.open(at, session, key)?,
         };
-        broker.heard = at;
+        broker.last_heartbeat = at;
         broker.incarnation = broker.incarnation.max(incarnation);
         let newly_unreported = !std::mem::replace(&mut broker.is_unreported, true);
         broker.not_registered &= strength == Strength::Weak;
@@ -139,7 +139,7 @@ impl Sessions {
         Ok(self.brokers.entry(key.clone()).or_insert_with(|| BrokerSessions {
             over: BTreeMap::new(),
             incarnation: None,
-            heard: at,
+            last_heartbeat: at,
             is_unreported: false,
             not_registered: false,
         }))
@@ -165,14 +165,14 @@ impl Sessions {
             let was_last_strong = ended == Strength::Strong && left != Some(Strength::Strong);
             let stood_for = broker.incarnation.filter(|_| was_last_strong);
             let end = match by {
-                ClosedBy::Peer if broker.heard >= trust_after => {
+                ClosedBy::Peer if broker.last_heartbeat >= trust_after => {
                     stood_for.map_or(End::ByPeer, End::Disconnect)
                 }
                 ClosedBy::Peer | ClosedBy::ThisNode => End::ByNode,
             };
             if left.is_none() {
                 if broker.is_unreported {
-                    self.last_heartbeats.push((key.clone(), broker.heard));
+                    self.last_heartbeats.push((key.clone(), broker.last_heartbeat));
                 }
                 self.brokers.remove(&key);
             }
@@ -205,6 +205,9 @@ impl Sessions {
 
     /// Drops the disconnects that `keep` does not want: those whose removal was applied.
     pub(super) fn retain_disconnects(&mut self, keep: impl Fn(&BrokerKey, Position) -> bool) {
+        if self.disconnects.is_empty() {
+            return;
+        }
         self.disconnects.retain(|key, incarnation| keep(key, *incarnation));
         self.disconnects_bytes = self.disconnects.keys().map(BrokerKey::name_bytes).sum();
     }
@@ -216,13 +219,13 @@ impl Sessions {
 
     /// Takes the brokers that were heard since the last call, about `max` at most, with the in-service time of each.
     pub(super) fn take_unreported(&mut self, max: usize) -> Vec<(BrokerKey, Duration)> {
-        let mut heard = std::mem::take(&mut self.last_heartbeats);
+        let mut last_heartbeat = std::mem::take(&mut self.last_heartbeats);
         let keys = self.unreported.split_off(self.unreported.len().saturating_sub(max));
-        heard.extend(keys.into_iter().filter_map(|key| {
+        last_heartbeat.extend(keys.into_iter().filter_map(|key| {
             let broker = self.brokers.get_mut(&key)?;
-            std::mem::take(&mut broker.is_unreported).then_some((key, broker.heard))
+            std::mem::take(&mut broker.is_unreported).then_some((key, broker.last_heartbeat))
         }));
-        heard
+        last_heartbeat
     }
 
     /// Whether brokers were heard since the last report.
@@ -235,7 +238,7 @@ impl Sessions {
         self.unreported.clear();
         let sessions = self.brokers.iter_mut().filter_map(|(key, broker)| {
             broker.is_unreported = false;
-            Some((key.clone(), broker.strength()?, millis(now.saturating_sub(broker.heard))))
+            Some((key.clone(), broker.strength()?, millis(now.saturating_sub(broker.last_heartbeat))))
         });
         let mut sessions: Vec<_> = sessions.collect();
         // The order of a hash map follows from more than what is in it.
@@ -256,8 +259,8 @@ impl Sessions {
     }
 
     /// In-service time of a broker's last heartbeat here.
-    pub(super) fn heard(&self, key: &BrokerKey) -> Option<Duration> {
-        self.brokers.get(key).map(|broker| broker.heard)
+    pub(super) fn last_heartbeat(&self, key: &BrokerKey) -> Option<Duration> {
+        self.brokers.get(key).map(|broker| broker.last_heartbeat)
     }
 
     /// The strongest session of a broker here.
@@ -272,7 +275,7 @@ impl Sessions {
 
     /// All brokers with a session here, in no order: key and in-service time of the last heartbeat.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&BrokerKey, Duration)> {
-        self.brokers.iter().map(|(key, broker)| (key, broker.heard))
+        self.brokers.iter().map(|(key, broker)| (key, broker.last_heartbeat))
     }
 
     /// Heartbeats that were refused since no further session fits.
@@ -308,7 +311,7 @@ mod tests {
         assert_eq!(hear(&mut sessions, 3, &key(1)), Err(SessionsFull));
         assert_eq!(hear(&mut sessions, 3, &key(3)), Err(SessionsFull));
         assert_eq!(hear(&mut sessions, 1, &key(1)), Ok(None), "a known one goes on");
-        assert_eq!((sessions.refused(), sessions.heard(&key(3))), (2, None));
+        assert_eq!((sessions.refused(), sessions.last_heartbeat(&key(3))), (2, None));
         assert_eq!(close(&mut sessions, 3), []);
         let ended = close(&mut sessions, 1);
         assert!(matches!(ended[..], [SessionChange::Ended(_, None, End::Disconnect(_))]), "{ended:?}");
@@ -318,8 +321,9 @@ mod tests {
     #[test]
     fn one_connection_cannot_take_all_places() {
         let mut sessions = Sessions::new(Keyed::default(), 10 * BROKERS_PER_CONNECTION_MAX);
-        let heard = (0..2 * BROKERS_PER_CONNECTION_MAX).filter(|n| hear(&mut sessions, 1, &key(*n)).is_ok());
-        assert_eq!(heard.count(), BROKERS_PER_CONNECTION_MAX);
+        let last_heartbeat =
+            (0..2 * BROKERS_PER_CONNECTION_MAX).filter(|n| hear(&mut sessions, 1, &key(*n)).is_ok());
+        assert_eq!(last_heartbeat.count(), BROKERS_PER_CONNECTION_MAX);
         assert!(hear(&mut sessions, 2, &key(0)).is_ok());
         assert_eq!(close(&mut sessions, 1).len(), BROKERS_PER_CONNECTION_MAX);
         assert_eq!((sessions.sessions, sessions.names_bytes), (1, key(0).name_bytes()));
@@ -329,8 +333,8 @@ mod tests {
     fn a_full_report_is_bounded_in_bytes() {
         let mut sessions = Sessions::new(Keyed::default(), usize::MAX);
         let long = |n| BrokerKey { cluster: "c".repeat(1_000).into(), address: format!("{n}").into() };
-        let heard = (0..20_000).filter(|n| hear(&mut sessions, n / 100, &long(*n)).is_ok()).count();
-        assert!(heard < 20_000, "all were taken");
+        let last_heartbeat = (0..20_000).filter(|n| hear(&mut sessions, n / 100, &long(*n)).is_ok()).count();
+        assert!(last_heartbeat < 20_000, "all were taken");
         let names = |keys: Vec<&BrokerKey>| keys.into_iter().map(BrokerKey::name_bytes).sum::<usize>();
         let full = sessions.full_report(AT);
         assert!(names(full.sessions.iter().map(|(key, ..)| key).collect()) <= NAMES_BYTES_MAX);

@@ -2,8 +2,6 @@
 
 use raft::NodeId;
 use std::time::Duration;
-use storage::command::Name;
-use storage::route_info::BrokerKey;
 
 /// How firmly a connection belongs to a broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
@@ -17,8 +15,6 @@ pub enum Strength {
 /// Everything that a node knows of liveness.
 #[derive(Debug, Clone, Default)]
 pub struct LivenessStatus {
-    /// Brokers of the table, by cluster and address; at the leader only.
-    pub brokers: Vec<BrokerStatus>,
     /// The other nodes, by id; at the leader only.
     pub nodes: Vec<NodeStatus>,
     /// Mass eviction guard.
@@ -34,25 +30,6 @@ pub struct Totals {
     pub guard: GuardStatus,
     /// Counters since the process started.
     pub counters: Counters,
-}
-
-/// A broker of the table.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BrokerStatus {
-    /// Cluster and address.
-    pub key: BrokerKey,
-    /// Broker name.
-    pub broker: Name,
-    /// Since its last heartbeat anywhere.
-    pub idle: Duration,
-    /// Idle time after which it expires.
-    pub timeout: Duration,
-    /// Its strongest session at each node that has one.
-    pub sessions: Vec<(NodeId, Strength)>,
-    /// Its last strong session was ended by the peer; it goes when no session is left.
-    pub disconnected: bool,
-    /// The mass eviction guard keeps it for now.
-    pub held: bool,
 }
 
 /// Another node as its reports show it.

@@ -6,13 +6,13 @@ use super::driver::{CHANNEL_STREAM, Driver};
 use super::leader::{Batch, Decision};
 use super::messages::{Message, Reply};
 use super::removals::ProposalEnd;
-use super::tracker::Left;
+use super::tracker::Applied;
 use raft::{AppliedEntry, Node, NodeId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
-use storage::command::{Cause, Origin, RemoveBrokers, SetEvictionGuard};
+use storage::command::{Cause, Name, Origin, RemoveBrokers, SetEvictionGuard};
 use storage::outcome::{Event, RemovedBy};
 use storage::route_info::BrokerKey;
 use storage::{Change, Command};
@@ -135,23 +135,10 @@ impl Follower {
     }
 
     fn applied(&self, entry: &AppliedEntry) {
-        let happened = Happened::of(entry);
-        let to_close = self.driver.with(|tracker, now| {
-            let table = self.node.table();
-            let guarded = tracker.guarded(&happened.left);
-            for broker in &happened.touched {
-                tracker.follow(now, broker, table.live(broker));
-            }
-            tracker.followed(now, entry.id.index, &happened.left, &table);
-            if guarded > 0 {
-                tracker.guarded_left(now, guarded, &table);
-            }
-            if let Some(active) = happened.guard {
-                tracker.follow_guard(now, active);
-            }
-            let gone = happened.left.expired.iter().filter(|broker| table.live(broker).is_none());
-            gone.flat_map(|broker| tracker.connections_of(broker)).collect::<BTreeSet<_>>()
-        });
+        let applied = what_was_applied(entry);
+        let to_close = self
+            .driver
+            .with(|tracker, now| tracker.applied(now, entry.id.index, &applied, &self.node.table()));
         self.driver.close(to_close.into_iter().collect());
         let leads = self.node.leadership().borrow().leading;
         let mut notices = self.driver.notices.lock().unwrap_or_else(PoisonError::into_inner);
@@ -208,46 +195,34 @@ impl Follower {
     }
 }
 
-/// What an entry means for liveness.
-#[derive(Default)]
-struct Happened {
-    touched: BTreeSet<BrokerKey>,
-    left: Left,
-    /// The guard, when it began or ended.
-    guard: Option<bool>,
-}
-
-impl Happened {
-    fn of(entry: &AppliedEntry) -> Self {
-        let mut happened = Self::default();
-        for event in &entry.events {
-            match event {
-                Event::BrokerRegistered { cluster, address, .. } => {
-                    happened.touched.insert(key(cluster, address));
-                }
-                Event::BrokerRemoved { cluster, address, cause, .. } => {
-                    let broker = key(cluster, address);
-                    match cause {
-                        RemovedBy::Removal(Cause::Expired { .. }) if !entry.replay => {
-                            happened.left.expired.push(broker.clone());
-                        }
-                        RemovedBy::Removal(Cause::Disconnected) if !entry.replay => {
-                            happened.left.disconnected.push(broker.clone());
-                        }
-                        _ => {}
-                    }
-                    happened.touched.insert(broker);
-                }
-                Event::EvictionGuardChanged { active } => happened.guard = Some(*active),
-                _ => {}
+/// What an entry means for liveness. Removals count only when they happen, not when a start applies them again.
+fn what_was_applied(entry: &AppliedEntry) -> Applied {
+    let key =
+        |cluster: &Name, address: &Name| BrokerKey { cluster: cluster.clone(), address: address.clone() };
+    let mut applied = Applied::default();
+    for event in &entry.events {
+        match event {
+            Event::BrokerRegistered { cluster, address, .. } => {
+                applied.touched.insert(key(cluster, address));
             }
+            Event::BrokerRemoved { cluster, address, cause, .. } => {
+                let broker = key(cluster, address);
+                match cause {
+                    RemovedBy::Removal(Cause::Expired { .. }) if !entry.replay => {
+                        applied.expired.push(broker.clone());
+                    }
+                    RemovedBy::Removal(Cause::Disconnected) if !entry.replay => {
+                        applied.disconnected.push(broker.clone());
+                    }
+                    _ => {}
+                }
+                applied.touched.insert(broker);
+            }
+            Event::EvictionGuardChanged { active } => applied.guard = Some(*active),
+            _ => {}
         }
-        happened
     }
-}
-
-fn key(cluster: &storage::command::Name, address: &storage::command::Name) -> BrokerKey {
-    BrokerKey { cluster: cluster.clone(), address: address.clone() }
+    applied
 }
 
 /// Sends what is due to another member, one message at a time.

@@ -2,6 +2,7 @@
 //! clock or sends anything.
 
 use super::clock::{InServiceClock, Now, millis};
+use super::contact::{Contact, PING_AFTER};
 use super::guard::Guard;
 use super::leader::{Decision, Leader, Leading};
 use super::messages::{Message, Probe, Reply, Report, ReportAnswer, SessionChange};
@@ -9,27 +10,31 @@ use super::removals::ProposalEnd;
 use super::reporter::{REPORT_EVERY, Reporter, answered};
 use super::sessions::{Keyed, Sessions};
 use super::{
-    BrokerStatus, ClosedBy, Counters, LivenessOptions, LivenessStatus, NodeStatus, RegistrationStatus,
-    SessionId, SessionsFull, Strength, Totals,
+    ClosedBy, Counters, LivenessOptions, LivenessStatus, NodeStatus, RegistrationStatus, SessionId,
+    SessionsFull, Strength, Totals,
 };
 use raft::NodeId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use storage::route_info::{BrokerKey, BrokerLiveInfo};
+use storage::route_info::BrokerKey;
 use storage::{Position, RouteInfo};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 /// Between two looks at what needs no hurry.
 const REVIEW_EVERY: Duration = Duration::from_secs(1);
-/// A node that has not reached its leader for this long pings the voters, to learn whether it is cut off.
-const PING_AFTER: Duration = Duration::from_millis(400);
 
-/// Brokers that left in an entry.
+/// What an entry meant for liveness.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Left {
+pub(super) struct Applied {
+    /// Brokers whose registration may have changed.
+    pub(super) touched: BTreeSet<BrokerKey>,
+    /// Brokers removed by expiry.
     pub(super) expired: Vec<BrokerKey>,
+    /// Brokers removed by disconnect.
     pub(super) disconnected: Vec<BrokerKey>,
+    /// Whether the guard is active from now on, when that changed.
+    pub(super) guard: Option<bool>,
 }
 
 /// Tasks that the caller must wake.
@@ -54,10 +59,7 @@ pub(super) struct Tracker {
     leading: Option<Leading>,
     /// All members, `(id, votes)`.
     members: Vec<(NodeId, bool)>,
-    /// Running time of each voter's last answer to this node.
-    answers: BTreeMap<NodeId, Duration>,
-    /// Running time of the last ping to each voter.
-    pings: BTreeMap<NodeId, Duration>,
+    contact: Contact,
     /// The last probe that was sent to each node.
     probed: BTreeMap<NodeId, Probe>,
     term: u64,
@@ -80,8 +82,7 @@ impl Tracker {
             guard: Guard::new(options),
             leading: None,
             members: Vec::new(),
-            answers: BTreeMap::new(),
-            pings: BTreeMap::new(),
+            contact: Contact::default(),
             probed: BTreeMap::new(),
             term: 0,
             followed: 0,
@@ -221,24 +222,25 @@ impl Tracker {
         {
             return Ok(Message::Probe(probe));
         }
-        if self.clock.reached_leader_within(PING_AFTER) || !self.members.contains(&(to, true)) {
-            // The leader's reports are due often; the others are woken when there is something to send.
-            let is_leader = self.reporter.leader() == Some(to);
-            return Err(if is_leader { REPORT_EVERY } else { REVIEW_EVERY });
-        }
-        let due = self.pings.get(&to).is_none_or(|at| now.running >= *at + REPORT_EVERY);
-        if due && self.reporter.leader() != Some(to) {
-            self.pings.insert(to, now.running);
+        let is_leader = self.reporter.leader() == Some(to);
+        if !is_leader
+            && self.members.contains(&(to, true))
+            && !self.clock.reached_leader_within(PING_AFTER)
+            && self.contact.ping(now, to)
+        {
             return Ok(Message::Ping);
         }
-        Err(REPORT_EVERY)
+        // Without contact this node is woken at each tick; the leader's reports are due often.
+        Err(if is_leader { REPORT_EVERY } else { REVIEW_EVERY })
     }
 
     /// A node answered a message.
     pub(super) fn answered(&mut self, now: Instant, from: NodeId, reply: Reply) {
         let now = self.clock.advance(now);
-        self.answers.insert(from, now.running);
-        self.look_for_majority(now);
+        self.contact.answered(now, from);
+        if self.contact.has_majority(now, self.node_id, &self.members) {
+            self.clock.reach_majority();
+        }
         match reply {
             Reply::Report(ReportAnswer { accepted: true, leader }) => {
                 let leader = leader.filter(|answer| answer.term >= self.term);
@@ -262,18 +264,6 @@ impl Tracker {
             }
             // Sent again with the next probe, which comes soon.
             Message::Probe(_) | Message::Ping | Message::IdleTimes => {}
-        }
-    }
-
-    fn look_for_majority(&mut self, now: Now) {
-        let answers = |node: &NodeId| {
-            let lately = |at: &Duration| now.running <= *at + super::clock::CONTACT_FOR;
-            *node == self.node_id || self.answers.get(node).is_some_and(lately)
-        };
-        let voters = self.members.iter().filter(|(_, votes)| *votes).map(|(node, _)| node);
-        let (all, reached) = (voters.clone().count(), voters.filter(|node| answers(node)).count());
-        if reached * 2 > all {
-            self.clock.reach_majority();
         }
     }
 
@@ -321,75 +311,74 @@ impl Tracker {
         ReportAnswer { accepted: true, leader }
     }
 
-    /// The registration of a broker in this node's table, or that there is none.
-    pub(super) fn follow(&mut self, now: Instant, broker: &BrokerKey, live: Option<&BrokerLiveInfo>) {
-        let now = self.clock.advance(now);
+    /// An entry was applied: follows the table. Gives the connections to close, since a broker of theirs expired.
+    pub(super) fn applied(
+        &mut self,
+        now: Instant,
+        index: u64,
+        applied: &Applied,
+        table: &RouteInfo,
+    ) -> BTreeSet<SessionId> {
+        let in_service = self.clock.advance(now).in_service;
+        // Counted before the leases follow the table.
+        let guarded = self.guarded(applied);
         if let Some(leading) = &mut self.leading {
-            leading.leases.follow(now.in_service, broker, live);
+            let live = |broker: &BrokerKey| table.live(broker);
+            applied.touched.iter().for_each(|key| leading.leases.follow(in_service, key, live(key)));
+        }
+        self.counters.expired += applied.expired.len() as u64;
+        self.counters.disconnected += applied.disconnected.len() as u64;
+        self.followed(index, table);
+        if guarded > 0 {
+            let population = match &self.leading {
+                Some(leading) => leading.population(&self.guard),
+                None => table.live_brokers().len(),
+            };
+            self.guard.applied(in_service, guarded, population);
+        }
+        if let Some(active) = applied.guard {
+            self.guard.follow(in_service, active);
+        }
+        let gone = applied.expired.iter().filter(|broker| table.live(broker).is_none());
+        gone.flat_map(|broker| self.sessions.connections_of(broker)).collect()
+    }
+
+    /// How many of the brokers that left by expiry or disconnect count for the guard.
+    fn guarded(&self, applied: &Applied) -> usize {
+        let gone = applied.expired.iter().chain(&applied.disconnected);
+        match &self.leading {
+            Some(leading) => leading.count_guarded(&self.guard, gone),
+            // Only the leader knows which brokers were alive since the guard began.
+            None if self.guard.since().is_some() => 0,
+            None => gone.count(),
         }
     }
 
-    /// The whole table, when single changes were missed, and at the start.
+    /// The whole table, when single entries were missed, and at the start.
     pub(super) fn follow_all(&mut self, now: Instant, table: &RouteInfo) {
         let in_service = self.clock.advance(now).in_service;
         match &mut self.leading {
             None => self.guard.follow(in_service, table.eviction_guard().is_some()),
             Some(leading) => {
-                let gone: Vec<BrokerKey> = leading.leases.iter().map(|(key, _)| key.clone()).collect();
-                let all = gone.iter().chain(table.live_brokers().map(|(key, _)| key));
+                let before: Vec<BrokerKey> = leading.leases.iter().map(|(key, _)| key.clone()).collect();
+                let all = before.iter().chain(table.live_brokers().map(|(key, _)| key));
                 all.for_each(|key| leading.leases.follow(in_service, key, table.live(key)));
             }
         }
-        self.followed(now, table.revision().map_or(0, |id| id.index), &Left::default(), table);
+        self.followed(table.revision().map_or(0, |id| id.index), table);
     }
 
-    /// The guard began or ended by an entry.
-    pub(super) fn follow_guard(&mut self, now: Instant, active: bool) {
-        let now = self.clock.advance(now);
-        self.guard.follow(now.in_service, active);
-    }
-
-    /// How many of the brokers that leave count for the guard; to be asked before the leases follow the table.
-    pub(super) fn guarded(&self, left: &Left) -> usize {
-        let gone: Vec<BrokerKey> = left.expired.iter().chain(&left.disconnected).cloned().collect();
-        match &self.leading {
-            Some(leading) => leading.guarded(&self.guard, &gone).0,
-            // Only the leader knows which brokers were heard since the guard began.
-            None if self.guard.since().is_some() => 0,
-            None => gone.len(),
-        }
-    }
-
-    /// Everything up to this index was followed, in which these brokers left.
-    pub(super) fn followed(&mut self, now: Instant, index: u64, left: &Left, table: &RouteInfo) {
-        self.clock.advance(now);
+    /// Everything up to this index was followed.
+    fn followed(&mut self, index: u64, table: &RouteInfo) {
         self.followed = self.followed.max(index);
-        self.counters.expired += left.expired.len() as u64;
-        self.counters.disconnected += left.disconnected.len() as u64;
         if let Some(leading) = &mut self.leading {
             leading.removals.applied(index);
         }
-        let applied = self.followed;
-        let current = |key: &BrokerKey, at: Position| match table.live(key) {
+        let followed = self.followed;
+        self.sessions.retain_disconnects(|key, at| match table.live(key) {
             Some(live) => live.incarnation <= at,
-            None => applied < at.index,
-        };
-        self.sessions.retain_disconnects(current);
-    }
-
-    /// So many removals that count for the guard were applied.
-    pub(super) fn guarded_left(&mut self, now: Instant, count: usize, table: &RouteInfo) {
-        let now = self.clock.advance(now);
-        let population = match &self.leading {
-            Some(leading) => leading.guarded(&self.guard, &[]).1,
-            None => table.live_brokers().len(),
-        };
-        self.guard.applied(now.in_service, count, population);
-    }
-
-    /// The connections of this node over which a broker speaks.
-    pub(super) fn connections_of(&self, broker: &BrokerKey) -> Vec<SessionId> {
-        self.sessions.connections_of(broker)
+            None => followed < at.index,
+        });
     }
 
     /// Time goes on. At least every [`super::clock::LATENESS_MAX`], or that counts as a pause.
@@ -458,7 +447,7 @@ impl Tracker {
         let now = self.clock.advance(now);
         let since = match &self.leading {
             Some(leading) => leading.leases.get(broker)?.idle_since(),
-            None => self.sessions.heard(broker)?,
+            None => self.sessions.last_heartbeat(broker)?,
         };
         Some(now.in_service.saturating_sub(since))
     }
@@ -470,7 +459,10 @@ impl Tracker {
             Some(_) => self.idle_times(now).into_iter().collect(),
             None => {
                 let idle = |at: Duration| millis(now.in_service.saturating_sub(at));
-                self.sessions.iter().map(|(key, heard)| (key.clone(), idle(heard))).collect()
+                self.sessions
+                    .iter()
+                    .map(|(key, last_heartbeat)| (key.clone(), idle(last_heartbeat)))
+                    .collect()
             }
         }
     }
@@ -484,7 +476,7 @@ impl Tracker {
     }
 
     /// The leader to ask for idle times, when it is another node.
-    pub(super) fn leader_elsewhere(&self) -> Option<NodeId> {
+    pub(super) fn other_leader(&self) -> Option<NodeId> {
         self.reporter.leader().filter(|leader| *leader != self.node_id && self.leading.is_none())
     }
 
@@ -494,27 +486,13 @@ impl Tracker {
         let Some(leading) = &self.leading else {
             return LivenessStatus { guard, counters, ..LivenessStatus::default() };
         };
-        let broker = |(key, lease): (&BrokerKey, &super::leases::Lease)| {
-            let here = self.sessions.strength(key).map(|strength| (self.node_id, strength));
-            BrokerStatus {
-                key: key.clone(),
-                broker: lease.broker.clone(),
-                idle: now.in_service.saturating_sub(lease.idle_since()),
-                timeout: lease.timeout,
-                sessions: here.into_iter().chain(leading.nodes.sessions_of(key)).collect(),
-                disconnected: leading.disconnects.contains(key),
-                held: leading.is_held(now, &self.guard, key, lease),
-            }
-        };
-        let mut brokers: Vec<_> = leading.leases.iter().map(broker).collect();
-        brokers.sort_unstable_by(|a: &BrokerStatus, b| a.key.cmp(&b.key));
         let nodes = leading.nodes.status().map(|(node, reachable, at, sessions)| NodeStatus {
             node,
             reachable,
             since_report: at.map(|at| now.running.saturating_sub(at)),
             sessions,
         });
-        LivenessStatus { brokers, nodes: nodes.collect(), guard, counters }
+        LivenessStatus { nodes: nodes.collect(), guard, counters }
     }
 
     /// Guard and counters. Looks at the brokers only while the guard is active.

@@ -393,9 +393,12 @@ impl Leading {
         }
     }
 
-    /// Whether the guard keeps a broker that would be removed otherwise.
-    pub(super) fn is_held(&self, now: Now, guard: &Guard, key: &BrokerKey, lease: &Lease) -> bool {
-        let would_go = self.disconnects.contains(key) || lease.deadline() <= now.in_service;
-        would_go && !guard.counts(lease.alive())
+    /// How many brokers the guard keeps that would be removed otherwise.
+    pub(super) fn count_held(&self, now: Now, guard: &Guard) -> usize {
+        let is_held = |(key, lease): &(&BrokerKey, &Lease)| {
+            let would_go = self.disconnects.contains(key) || lease.deadline() <= now.in_service;
+            would_go && !guard.counts(lease.alive())
+        };
+        self.leases.iter().filter(is_held).count()
     }
 }

@@ -1,8 +1,8 @@
 //! The other nodes as the leader knows them from their reports.
 
-use super::Strength;
 use super::clock::Now;
 use super::messages::{FullReport, Report, SessionReport};
+use super::{NodeStatus, Strength};
 use raft::NodeId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -199,8 +199,13 @@ impl Nodes {
         self.views.values_mut().for_each(|view| view.disconnects.retain(&keep));
     }
 
-    /// For the status: node, reachable, running time of its last report, brokers with a session.
-    pub(super) fn status(&self) -> impl Iterator<Item = (NodeId, bool, Option<Duration>, usize)> {
-        self.views.iter().map(|(node, view)| (*node, view.reachable, view.last_report, view.sessions.len()))
+    /// The nodes as the status shows them.
+    pub(super) fn status(&self, now: Now) -> impl Iterator<Item = NodeStatus> {
+        self.views.iter().map(move |(node, view)| NodeStatus {
+            node: *node,
+            reachable: view.reachable,
+            since_report: view.last_report.map(|at| now.running.saturating_sub(at)),
+            sessions: view.sessions.len(),
+        })
     }
 }

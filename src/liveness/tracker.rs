@@ -5,13 +5,15 @@ use super::clock::{InServiceClock, Now, millis};
 use super::contact::{Contact, PING_AFTER};
 use super::guard::Guard;
 use super::leader::{Decision, Leader, Leading};
-use super::messages::{Message, Probe, Reply, Report, ReportAnswer, SessionChange};
+use super::messages::{
+    Message, Probe, Reply, Report, ReportAnswer, SessionChange, SessionReport, TableStatus,
+};
 use super::removals::ProposalEnd;
 use super::reporter::{REPORT_EVERY, Reporter, answered};
 use super::sessions::{Keyed, Sessions};
 use super::{
-    ClosedBy, Counters, LivenessOptions, LivenessStatus, NodeStatus, RegistrationStatus, SessionId,
-    SessionsFull, Strength, Totals,
+    ClosedBy, Counters, LivenessOptions, LivenessStatus, RegistrationStatus, SessionId, SessionsFull,
+    Strength, Totals,
 };
 use raft::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -202,7 +204,7 @@ impl Tracker {
     pub(super) fn is_not_registered(&self, broker: &BrokerKey, leader: Option<&Leader<'_>>) -> bool {
         match (leader, &self.leading) {
             (Some(leader), Some(leading)) => {
-                !matches!(leading.status(leader, broker), super::messages::TableStatus::Registered(_))
+                !matches!(leading.status(leader, broker), TableStatus::Registered(_))
             }
             _ => self.sessions.is_not_registered(broker),
         }
@@ -213,8 +215,7 @@ impl Tracker {
         let now = self.clock.advance(now);
         if let Some(report) = self.reporter.poll(now, to, &mut self.sessions) {
             self.counters.reports_sent += 1;
-            self.counters.full_reports_sent +=
-                u64::from(matches!(report.sessions, super::messages::SessionReport::Full(_)));
+            self.counters.full_reports_sent += u64::from(matches!(report.sessions, SessionReport::Full(_)));
             return Ok(Message::Report(report));
         }
         if let Some(probe) = self.leading.as_ref().and_then(|leading| leading.probe)
@@ -254,16 +255,12 @@ impl Tracker {
         }
     }
 
-    /// A message got no answer.
+    /// A message got no answer. Probes and pings are sent again soon.
     pub(super) fn failed(&mut self, now: Instant, to: NodeId, message: &Message) {
         let now = self.clock.advance(now);
-        match message {
-            Message::Report(_) => {
-                self.counters.reports_failed += 1;
-                self.reporter.failed(now, to);
-            }
-            // Sent again with the next probe, which comes soon.
-            Message::Probe(_) | Message::Ping | Message::IdleTimes => {}
+        if matches!(message, Message::Report(_)) {
+            self.counters.reports_failed += 1;
+            self.reporter.failed(now, to);
         }
     }
 
@@ -483,34 +480,17 @@ impl Tracker {
     pub(super) fn status(&mut self, now: Instant) -> LivenessStatus {
         let Totals { guard, counters } = self.totals(now);
         let now = self.clock.advance(now);
-        let Some(leading) = &self.leading else {
-            return LivenessStatus { guard, counters, ..LivenessStatus::default() };
-        };
-        let nodes = leading.nodes.status().map(|(node, reachable, at, sessions)| NodeStatus {
-            node,
-            reachable,
-            since_report: at.map(|at| now.running.saturating_sub(at)),
-            sessions,
-        });
+        let nodes = self.leading.iter().flat_map(|leading| leading.nodes.status(now));
         LivenessStatus { nodes: nodes.collect(), guard, counters }
     }
 
     /// Guard and counters. Looks at the brokers only while the guard is active.
     pub(super) fn totals(&mut self, now: Instant) -> Totals {
         let now = self.clock.advance(now);
-        let held = match (self.guard.since(), &self.leading) {
-            (Some(_), Some(leading)) => leading
-                .leases
-                .iter()
-                .filter(|(key, lease)| leading.is_held(now, &self.guard, key, lease))
-                .count(),
-            _ => 0,
-        };
-        let counters = Counters {
-            pauses: self.clock.pauses(),
-            sessions_refused: self.sessions.refused(),
-            ..self.counters
-        };
+        let leading = self.leading.as_ref().filter(|_| self.guard.since().is_some());
+        let held = leading.map_or(0, |leading| leading.count_held(now, &self.guard));
+        let (pauses, sessions_refused) = (self.clock.pauses(), self.sessions.refused());
+        let counters = Counters { pauses, sessions_refused, ..self.counters };
         Totals { guard: self.guard.status(now.in_service, held), counters }
     }
 

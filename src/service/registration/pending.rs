@@ -244,7 +244,7 @@ impl PendingRegistration {
     /// SYSTEM_BUSY: no further session fits.
     fn heartbeat(&self, strength: Strength) -> Result<(), Reply> {
         let liveness = &self.registrar.liveness;
-        liveness.heartbeat(self.session.id, &self.received.key(), strength).map_err(|_| Reply::busy())
+        liveness.heartbeat(self.session.id, self.received.key(), strength).map_err(|_| Reply::busy())
     }
 
     /// The registration was applied. Its session has been there since it was proposed, so it has its place.

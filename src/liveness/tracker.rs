@@ -94,7 +94,7 @@ impl Tracker {
         }
     }
 
-    /// What the caller must wake since the last call.
+    /// The tasks to wake since the last call.
     pub(super) fn take_wakes(&mut self) -> Wakes {
         std::mem::take(&mut self.wakes)
     }
@@ -272,6 +272,7 @@ impl Tracker {
         message: Message,
         leader: Option<&Leader<'_>>,
     ) -> Reply {
+        let at = now;
         let now = self.clock.advance(now);
         match message {
             Message::Report(report) => Reply::Report(self.receive_report(now, from, &report, leader)),
@@ -282,7 +283,7 @@ impl Tracker {
             }
             Message::Ping => Reply::Received,
             Message::IdleTimes => match &self.leading {
-                Some(_) if leader.is_some() => Reply::IdleTimes(self.idle_times(now)),
+                Some(_) if leader.is_some() => Reply::IdleTimes(self.all_idle(at).into_iter().collect()),
                 _ => Reply::Refused,
             },
         }
@@ -449,27 +450,18 @@ impl Tracker {
         Some(now.in_service.saturating_sub(since))
     }
 
-    /// The same for all brokers, milliseconds, in order.
+    /// The same for all brokers, milliseconds.
     pub(super) fn all_idle(&mut self, now: Instant) -> BTreeMap<BrokerKey, u64> {
         let now = self.clock.advance(now);
+        let idle = |(key, since): (&BrokerKey, Duration)| {
+            (key.clone(), millis(now.in_service.saturating_sub(since)))
+        };
         match &self.leading {
-            Some(_) => self.idle_times(now).into_iter().collect(),
-            None => {
-                let idle = |at: Duration| millis(now.in_service.saturating_sub(at));
-                self.sessions
-                    .iter()
-                    .map(|(key, last_heartbeat)| (key.clone(), idle(last_heartbeat)))
-                    .collect()
+            Some(leading) => {
+                leading.leases.iter().map(|(key, lease)| idle((key, lease.idle_since()))).collect()
             }
+            None => self.sessions.iter().map(idle).collect(),
         }
-    }
-
-    fn idle_times(&self, now: Now) -> Vec<(BrokerKey, u64)> {
-        let leases = self.leading.iter().flat_map(|leading| leading.leases.iter());
-        let idle = |since: Duration| millis(now.in_service.saturating_sub(since));
-        let mut idle: Vec<_> = leases.map(|(key, lease)| (key.clone(), idle(lease.idle_since()))).collect();
-        idle.sort_unstable();
-        idle
     }
 
     /// The leader to ask for idle times, when it is another node.

@@ -16,6 +16,8 @@ const PROBE_AGAIN_AFTER: Duration = Duration::from_millis(250);
 pub(super) struct Pending {
     /// The registration that the session stood for: a newer one is not removed.
     pub(super) incarnation: Position,
+    /// In-service time of the last disconnect. A later heartbeat over a strong session settles it.
+    since: Duration,
     probe: Option<ProbeRound>,
 }
 
@@ -55,10 +57,16 @@ impl Disconnects {
     }
 
     /// A disconnect, or another one of the same broker: answers must be younger than that.
-    pub(super) fn set(&mut self, broker: BrokerKey, incarnation: Position) {
-        let pending = self.pending.entry(broker).or_insert(Pending { incarnation, probe: None });
+    pub(super) fn set(&mut self, now: Now, broker: BrokerKey, incarnation: Position) {
+        let since = now.in_service;
+        let pending = self.pending.entry(broker).or_insert(Pending { incarnation, since, probe: None });
         pending.incarnation = pending.incarnation.max(incarnation);
-        pending.probe = None;
+        (pending.since, pending.probe) = (since, None);
+    }
+
+    /// Whether a heartbeat at that in-service time, over a strong session, shows that the broker lives on.
+    pub(super) fn is_settled_by(&self, broker: &BrokerKey, heartbeat: Duration) -> bool {
+        self.pending.get(broker).is_some_and(|pending| heartbeat > pending.since)
     }
 
     /// Another session of the broker ended: if it is pending, the nodes are probed again.
@@ -141,8 +149,8 @@ mod tests {
     #[test]
     fn one_probe_serves_all_and_is_repeated_until_it_is_answered() {
         let mut disconnects = Disconnects::new(7);
-        disconnects.set(key(1), AT);
-        disconnects.set(key(2), AT);
+        disconnects.set(now(0), key(1), AT);
+        disconnects.set(now(0), key(2), AT);
         let unanswered = |_| false;
         let probe = |number| Some(Probe { term: 7, number });
         let all = |_: &BrokerKey, _| Verdict::Probe;
@@ -161,11 +169,13 @@ mod tests {
     #[test]
     fn a_broker_that_is_held_is_probed_again() {
         let mut disconnects = Disconnects::new(7);
-        disconnects.set(key(1), AT);
+        disconnects.set(now(0), key(1), AT);
         disconnects.decide(now(0), |_| false, |_, _| Verdict::Probe);
         disconnects.decide(now(10), |_| true, |_, _| Verdict::Hold);
         let (gone, sent) = disconnects.decide(now(20), |number| number == 1, |_, _| Verdict::Probe);
         assert_eq!((gone.len(), sent.map(|probe| probe.number)), (0, Some(2)));
+        assert!(!disconnects.is_settled_by(&key(1), now(0).in_service), "sent before the end");
+        assert!(disconnects.is_settled_by(&key(1), now(1).in_service));
         disconnects.decide(now(30), |_| true, |_, _| Verdict::Drop);
         assert!(disconnects.is_empty() && !disconnects.contains(&key(1)));
     }

@@ -98,10 +98,7 @@ impl Leading {
         };
         leading.nodes.set_members(now, others);
         sessions.iter().for_each(|(broker, last_heartbeat)| leading.leases.renew(broker, last_heartbeat));
-        sessions
-            .disconnects()
-            .into_iter()
-            .for_each(|(broker, at)| leading.disconnected(broker, at, sessions));
+        sessions.disconnects().into_iter().for_each(|(broker, at)| leading.disconnects.set(now, broker, at));
         leading
     }
 
@@ -122,10 +119,24 @@ impl Leading {
     }
 
     /// A session of this node changed.
-    pub(super) fn own_change(&mut self, change: &SessionChange, sessions: &mut Sessions) {
+    pub(super) fn own_change(&mut self, now: Now, change: &SessionChange, sessions: &mut Sessions) {
         match change {
             SessionChange::Opened(broker, strength) => self.opened(broker, *strength, sessions),
-            SessionChange::Ended(broker, _, end) => self.ended(broker, *end, sessions),
+            SessionChange::Ended(broker, _, end) => self.ended(now, broker, *end, sessions),
+        }
+    }
+
+    /// A broker was heard then, at a node where its strongest session is this.
+    pub(super) fn heartbeat(
+        &mut self,
+        broker: &BrokerKey,
+        at: Duration,
+        strength: Option<Strength>,
+        sessions: &mut Sessions,
+    ) {
+        self.leases.renew(broker, at);
+        if strength == Some(Strength::Strong) && self.disconnects.is_settled_by(broker, at) {
+            self.settle(broker, sessions);
         }
     }
 
@@ -139,15 +150,16 @@ impl Leading {
     ) -> bool {
         let Some(in_order) = self.nodes.accept(now, from, report, self.term) else { return false };
         self.extend(now, &in_order.lost);
-        for (broker, idle_ms) in &report.heartbeats {
-            let idle = Duration::from_millis(*idle_ms);
-            self.leases.renew(broker, now.in_service.saturating_sub(idle));
-        }
         match &report.sessions {
             SessionReport::Incremental(changes) => {
                 changes.iter().for_each(|change| self.change(now, from, change, sessions));
             }
             SessionReport::Full(full) => self.replace(now, from, full, sessions),
+        }
+        for (broker, idle_ms) in &report.heartbeats {
+            let at = now.in_service.saturating_sub(Duration::from_millis(*idle_ms));
+            let strength = self.nodes.session(from, broker);
+            self.heartbeat(broker, at, strength, sessions);
         }
         true
     }
@@ -165,7 +177,7 @@ impl Leading {
                 if matches!(end, End::Disconnect(_)) {
                     view.reported_disconnect(broker.clone());
                 }
-                self.ended(broker, *end, sessions);
+                self.ended(now, broker, *end, sessions);
             }
         }
     }
@@ -182,14 +194,17 @@ impl Leading {
             if had < Some(*strength) {
                 self.opened(broker, *strength, sessions);
             } else if had > Some(*strength) && !disconnects.contains_key(broker) {
-                self.ended(broker, End::ByNode, sessions);
+                self.ended(now, broker, End::ByNode, sessions);
             }
         }
+        for (broker, idle_ms) in &full.departed {
+            self.leases.renew(broker, now.in_service.saturating_sub(Duration::from_millis(*idle_ms)));
+        }
         for broker in before.into_keys().filter(|broker| !disconnects.contains_key(broker)) {
-            self.ended(&broker, End::ByNode, sessions);
+            self.ended(now, &broker, End::ByNode, sessions);
         }
         for (broker, incarnation) in disconnects {
-            self.disconnected(broker, incarnation, sessions);
+            self.disconnects.set(now, broker, incarnation);
         }
     }
 
@@ -200,19 +215,12 @@ impl Leading {
         }
     }
 
-    fn ended(&mut self, broker: &BrokerKey, end: End, sessions: &mut Sessions) {
+    fn ended(&mut self, now: Now, broker: &BrokerKey, end: End, sessions: &mut Sessions) {
         match end {
             End::ByNode => self.settle(broker, sessions),
             End::ByPeer => self.disconnects.probe_again(broker),
-            End::Disconnect(incarnation) => self.disconnected(broker.clone(), incarnation, sessions),
-        }
-    }
-
-    fn disconnected(&mut self, broker: BrokerKey, incarnation: Position, sessions: &mut Sessions) {
-        if self.strongest(&broker, sessions) == Some(Strength::Strong) {
-            self.settle(&broker, sessions);
-        } else {
-            self.disconnects.set(broker, incarnation);
+            // Other sessions only hold it: they may end at the same moment.
+            End::Disconnect(incarnation) => self.disconnects.set(now, broker.clone(), incarnation),
         }
     }
 

@@ -153,6 +153,11 @@ impl Nodes {
         self.views.get_mut(&node)
     }
 
+    /// The strongest session of a broker at a node.
+    pub(super) fn session(&self, node: NodeId, broker: &BrokerKey) -> Option<Strength> {
+        self.views.get(&node)?.sessions.get(broker).copied()
+    }
+
     /// Finds nodes whose reports have ceased. Gives the brokers with a session there.
     pub(super) fn sweep(&mut self, now: Now) -> Vec<BrokerKey> {
         let mut lost = Vec::new();

@@ -13,7 +13,7 @@ use storage::route_info::BrokerKey;
 pub(super) const BROKERS_PER_CONNECTION_MAX: usize = 1_024;
 /// Bytes of the names of all brokers with a session, and of those with a pending disconnect: what a full report carries.
 pub(super) const NAMES_BYTES_MAX: usize = 8 << 20;
-/// Pending disconnects that are kept for full reports.
+/// Pending disconnects that are kept for full reports, and departed brokers.
 const DISCONNECTS_MAX: usize = 65_536;
 
 /// Hashes under a random key: peers choose the names of brokers and must not be able to choose their hashes. The key is
@@ -40,6 +40,9 @@ pub(super) struct Sessions {
     unreported: Vec<BrokerKey>,
     /// Heartbeats since the last report of brokers whose last session has ended.
     last_heartbeats: Vec<(BrokerKey, Duration)>,
+    /// Brokers without a session here, and when each was last heard here.
+    departed: BTreeMap<BrokerKey, Duration>,
+    departed_bytes: usize,
     /// Disconnects that the leader has not settled yet, with the registration that each session stood for.
     disconnects: BTreeMap<BrokerKey, Position>,
     disconnects_bytes: usize,
@@ -78,6 +81,8 @@ impl Sessions {
             brokers: HashMap::with_hasher(keyed),
             unreported: Vec::new(),
             last_heartbeats: Vec::new(),
+            departed: BTreeMap::new(),
+            departed_bytes: 0,
             disconnects: BTreeMap::new(),
             disconnects_bytes: 0,
             sessions: 0,
@@ -136,6 +141,7 @@ impl Sessions {
         self.sessions += 1;
         self.names_bytes += key.name_bytes();
         self.connections.entry(session).or_default().insert(key.clone());
+        self.forget_departed(key);
         Ok(self.brokers.entry(key.clone()).or_insert_with(|| BrokerSessions {
             over: BTreeMap::new(),
             incarnation: None,
@@ -171,10 +177,14 @@ impl Sessions {
                 ClosedBy::Peer | ClosedBy::ThisNode => End::ByNode,
             };
             if left.is_none() {
+                let (last_heartbeat, registered) = (broker.last_heartbeat, !broker.not_registered);
                 if broker.is_unreported {
-                    self.last_heartbeats.push((key.clone(), broker.last_heartbeat));
+                    self.last_heartbeats.push((key.clone(), last_heartbeat));
                 }
                 self.brokers.remove(&key);
+                if registered {
+                    self.keep_departed(&key, last_heartbeat);
+                }
             }
             if let End::Disconnect(incarnation) = end {
                 self.keep_disconnect(&key, incarnation);
@@ -182,6 +192,22 @@ impl Sessions {
             changes.push(SessionChange::Ended(key, left, end));
         }
         changes
+    }
+
+    /// Beyond the limits the next leader begins to count at zero.
+    fn keep_departed(&mut self, key: &BrokerKey, last_heartbeat: Duration) {
+        let bytes = self.departed_bytes + key.name_bytes();
+        if self.departed.len() < DISCONNECTS_MAX && bytes <= NAMES_BYTES_MAX {
+            self.departed_bytes = bytes;
+            self.departed.insert(key.clone(), last_heartbeat);
+        }
+    }
+
+    /// A broker was removed from the table.
+    pub(super) fn forget_departed(&mut self, key: &BrokerKey) {
+        if self.departed.remove(key).is_some() {
+            self.departed_bytes -= key.name_bytes();
+        }
     }
 
     /// Beyond the limits a disconnect is reported as a change only: when that is lost, the broker leaves by its timeout.
@@ -243,7 +269,9 @@ impl Sessions {
         let mut sessions: Vec<_> = sessions.collect();
         // The order of a hash map follows from more than what is in it.
         sessions.sort_unstable();
-        FullReport { sessions, disconnects: self.disconnects() }
+        let departed = self.departed.iter();
+        let departed = departed.map(|(key, at)| (key.clone(), millis(now.saturating_sub(*at))));
+        FullReport { sessions, departed: departed.collect(), disconnects: self.disconnects() }
     }
 
     /// The leader's answer on a broker that has a session here.
@@ -260,7 +288,8 @@ impl Sessions {
 
     /// In-service time of a broker's last heartbeat here.
     pub(super) fn last_heartbeat(&self, key: &BrokerKey) -> Option<Duration> {
-        self.brokers.get(key).map(|broker| broker.last_heartbeat)
+        let here = self.brokers.get(key).map(|broker| broker.last_heartbeat);
+        here.or_else(|| self.departed.get(key).copied())
     }
 
     /// The strongest session of a broker here.
@@ -273,9 +302,10 @@ impl Sessions {
         self.brokers.get(key).map(|broker| broker.over.keys().copied().collect()).unwrap_or_default()
     }
 
-    /// All brokers with a session here, in no order: key and in-service time of the last heartbeat.
+    /// All brokers that were heard here, in no order: key and in-service time of the last heartbeat.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&BrokerKey, Duration)> {
-        self.brokers.iter().map(|(key, broker)| (key, broker.last_heartbeat))
+        let here = self.brokers.iter().map(|(key, broker)| (key, broker.last_heartbeat));
+        here.chain(self.departed.iter().map(|(key, at)| (key, *at)))
     }
 
     /// Heartbeats that were refused since no further session fits.

@@ -150,29 +150,30 @@ impl Tracker {
         let now = self.clock.advance(now);
         let change = self.sessions.heartbeat(now.in_service, session, broker, strength, incarnation)?;
         self.counters.heartbeats += 1;
-        if let Some(leading) = &mut self.leading {
-            leading.leases.renew(broker, now.in_service);
-        }
         if let Some(change) = change {
-            self.changed(change);
+            self.changed(now, change);
+        }
+        if let Some(leading) = &mut self.leading {
+            let strength = self.sessions.strength(broker);
+            leading.heartbeat(broker, now.in_service, strength, &mut self.sessions);
         }
         Ok(())
     }
 
     /// A connection of this node is over.
     pub(super) fn close(&mut self, now: Instant, session: SessionId, by: ClosedBy) {
-        self.clock.advance(now);
+        let now = self.clock.advance(now);
         for change in self.sessions.close(session, by, self.clock.trust_disconnects_after()) {
             self.wakes.senders |= matches!(change, SessionChange::Ended(_, None, _));
-            self.changed(change);
+            self.changed(now, change);
         }
     }
 
     /// A session of this node changed.
-    fn changed(&mut self, change: SessionChange) {
+    fn changed(&mut self, now: Now, change: SessionChange) {
         match &mut self.leading {
             Some(leading) => {
-                leading.own_change(&change, &mut self.sessions);
+                leading.own_change(now, &change, &mut self.sessions);
                 self.wakes.decider |= !leading.disconnects.is_empty();
             }
             None => self.reporter.push(change),
@@ -324,6 +325,8 @@ impl Tracker {
             let live = |broker: &BrokerKey| table.live(broker);
             applied.touched.iter().for_each(|key| leading.leases.follow(in_service, key, live(key)));
         }
+        let removed = applied.touched.iter().filter(|key| table.live(key).is_none());
+        removed.for_each(|key| self.sessions.forget_departed(key));
         self.counters.expired += applied.expired.len() as u64;
         self.counters.disconnected += applied.disconnected.len() as u64;
         self.followed(index, table);

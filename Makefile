@@ -50,7 +50,7 @@ sim: ## simulated clusters under faults, COUNT=n seeds; SEED=n runs one again an
 
 .PHONY: soak
 soak: ## minutes of full load with snapshots on three logs of a real disk, under which the core must live
-	$(CARGO) test --release --locked --workspace --test cluster sustained -- --ignored --nocapture
+	$(CARGO) test --release --locked -p raft --test in_process sustained -- --ignored --nocapture
 
 .PHONY: interop
 interop: ## real brokers, Java and Go clients and mqadmin around three nodes

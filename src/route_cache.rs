@@ -1,7 +1,7 @@
-//! Encoded route answers.
+//! Caches encoded routes.
 //!
-//! Filled on read. An entry is right while the topic's version and the brokers' version are those that it was
-//! encoded at, so nothing has to be dropped when the tables change, and an unchanged registration invalidates nothing.
+//! Reads fill the cache. An entry is valid while the versions of the topic and of the brokers are those at which it was
+//! encoded. So a change of the tables has to drop nothing, and an unchanged registration invalidates nothing.
 
 use crate::counter::Counter;
 use crate::protocol::JsonStyle;
@@ -12,9 +12,9 @@ use std::sync::{Mutex, PoisonError};
 use storage::command::Name;
 use storage::{Position, RouteInfo};
 
-/// Parts with a lock each, so that connections rarely meet.
+/// Parts with a lock each, so that connections rarely wait for each other.
 const SHARDS: usize = 16;
-/// What an entry costs beside its body, bytes; about.
+/// Approximate cost of an entry beside its body, bytes.
 const ENTRY_BYTES: usize = 192;
 
 /// Bodies per topic and style, bounded in bytes.
@@ -23,7 +23,7 @@ pub struct RouteCache {
     shards: Box<[Mutex<Shard>]>,
     shard_bytes_max: usize,
     hasher: RandomState,
-    /// Look-ups that found a body.
+    /// Look-ups that found a valid body.
     pub hits: Counter,
     /// Look-ups that had to encode one.
     pub misses: Counter,
@@ -33,7 +33,7 @@ pub struct RouteCache {
 struct Shard {
     standard: HashMap<Name, Entry>,
     old: HashMap<Name, Entry>,
-    /// Keys in the order in which they may be dropped; one that was used since gets a second chance.
+    /// Keys in the order in which they are dropped; an entry that was used since gets a second chance.
     order: VecDeque<(Name, JsonStyle)>,
     bytes: usize,
 }
@@ -43,8 +43,8 @@ struct Entry {
     body: Bytes,
     topic: Position,
     brokers: Position,
-    /// A revision at which it is known to be right.
-    right_at: Option<u64>,
+    /// A revision at which it was valid.
+    valid_at: Option<u64>,
     used: bool,
 }
 
@@ -56,7 +56,7 @@ impl Shard {
         }
     }
 
-    fn drop_down_to(&mut self, bytes_max: usize) {
+    fn shrink_to(&mut self, bytes_max: usize) {
         while self.bytes > bytes_max {
             let Some((topic, style)) = self.order.pop_front() else { return };
             let Some(entry) = self.map(style).get_mut(&topic) else { continue };
@@ -76,7 +76,7 @@ fn cost(topic: &str, body: &Bytes) -> usize {
 }
 
 impl RouteCache {
-    /// Holds at most about `bytes_max`; 0 keeps nothing.
+    /// A cache of about `bytes_max` at most; 0 keeps nothing.
     #[must_use]
     pub fn new(bytes_max: usize) -> Self {
         Self {
@@ -88,7 +88,8 @@ impl RouteCache {
         }
     }
 
-    /// The body of a topic's route as of `table`, encoded now when it is not held. `None`: `encode` gave none.
+    /// The body of a topic's route as of `table`, encoded now unless the cache has it. `None` when `encode` returns
+    /// none.
     pub fn body(
         &self,
         table: &RouteInfo,
@@ -96,17 +97,17 @@ impl RouteCache {
         style: JsonStyle,
         encode: impl FnOnce() -> Option<Bytes>,
     ) -> Option<Bytes> {
-        if let Some(body) = self.held(table, topic, style) {
+        if let Some(body) = self.get(table, topic, style) {
             self.hits.add_one();
             return Some(body);
         }
         self.misses.add_one();
         let body = encode()?;
-        self.keep(table, topic, style, body.clone());
+        self.insert(table, topic, style, body.clone());
         Some(body)
     }
 
-    /// Bytes held now.
+    /// Size now, bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.shards.iter().map(|s| s.lock().unwrap_or_else(PoisonError::into_inner).bytes).sum()
@@ -117,23 +118,23 @@ impl RouteCache {
         self.shards.get(place).map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn held(&self, table: &RouteInfo, topic: &str, style: JsonStyle) -> Option<Bytes> {
+    fn get(&self, table: &RouteInfo, topic: &str, style: JsonStyle) -> Option<Bytes> {
         let mut shard = self.shard(topic)?;
         let entry = shard.map(style).get_mut(topic)?;
         let revision = table.revision().map(|id| id.index);
-        if entry.right_at != revision {
-            let same = table.topic(topic).is_some_and(|now| now.version == entry.topic)
+        if entry.valid_at != revision {
+            let valid = table.topic(topic).is_some_and(|now| now.version == entry.topic)
                 && table.brokers_version() == entry.brokers;
-            if !same {
+            if !valid {
                 return None;
             }
-            entry.right_at = revision;
+            entry.valid_at = revision;
         }
         entry.used = true;
         Some(entry.body.clone())
     }
 
-    fn keep(&self, table: &RouteInfo, topic: &str, style: JsonStyle, body: Bytes) {
+    fn insert(&self, table: &RouteInfo, topic: &str, style: JsonStyle, body: Bytes) {
         let Some((name, version)) = table.topic(topic).map(|now| (Name::from(topic), now.version)) else {
             return;
         };
@@ -145,7 +146,7 @@ impl RouteCache {
             body,
             topic: version,
             brokers: table.brokers_version(),
-            right_at: table.revision().map(|id| id.index),
+            valid_at: table.revision().map(|id| id.index),
             used: false,
         };
         let Some(mut shard) = self.shard(topic) else { return };
@@ -154,7 +155,7 @@ impl RouteCache {
             Some(before) => shard.bytes -= cost(topic, &before.body),
             None => shard.order.push_back((name, style)),
         }
-        shard.drop_down_to(self.shard_bytes_max);
+        shard.shrink_to(self.shard_bytes_max);
     }
 }
 

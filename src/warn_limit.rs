@@ -1,4 +1,4 @@
-//! Warnings that a peer can cause at will are logged at most once per 10 s and kind.
+//! Limits the warnings that a peer can cause at will: at most one line per 10 s and kind.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,51 +7,53 @@ use storage::command::Name;
 use tokio::time::Instant;
 
 /// Between two lines of one kind.
-const EVERY: Duration = Duration::from_secs(10);
-/// Names with a limit of their own; those beyond share one.
+const INTERVAL: Duration = Duration::from_secs(10);
+/// Names with a limit of their own; the names beyond share one.
 const NAMES_MAX: usize = 1024;
 
-/// Lets one line of a kind through per 10 s, and counts those that it held back.
+/// Allows one line per 10 s, and counts the lines that it held back.
 #[derive(Debug, Default)]
-pub(crate) struct WarnLimit(Mutex<Held>);
+pub(crate) struct WarnLimit(Mutex<State>);
 
 #[derive(Debug, Default)]
-struct Held {
+struct State {
+    /// When the last line was allowed.
     last: Option<Instant>,
-    since: u64,
+    /// Lines held back since.
+    held_back: u64,
 }
 
 impl WarnLimit {
-    /// One that has let nothing through yet.
+    /// A limit that has allowed no line yet.
     pub(crate) const fn new() -> Self {
-        Self(Mutex::new(Held { last: None, since: 0 }))
+        Self(Mutex::new(State { last: None, held_back: 0 }))
     }
 
-    /// `Some(held back since the last line)` when a line may be written now.
+    /// Whether a line may be written now: `Some(lines held back since the last one)`.
     pub(crate) fn allow(&self) -> Option<u64> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).allow(Instant::now())
     }
 }
 
-impl Held {
+impl State {
     fn is_recent(&self, now: Instant) -> bool {
-        self.last.is_some_and(|last| now.duration_since(last) < EVERY)
+        self.last.is_some_and(|last| now.duration_since(last) < INTERVAL)
     }
 
     fn allow(&mut self, now: Instant) -> Option<u64> {
         if self.is_recent(now) {
-            self.since += 1;
+            self.held_back += 1;
             return None;
         }
         self.last = Some(now);
-        Some(std::mem::take(&mut self.since))
+        Some(std::mem::take(&mut self.held_back))
     }
 }
 
-/// A [`WarnLimit`] for each name, so that what one causes hides no other.
+/// A [`WarnLimit`] per name, so that the lines about one name do not hide those about another.
 #[derive(Debug, Default)]
 pub(crate) struct WarnLimits {
-    names: Mutex<HashMap<Name, Held>>,
+    names: Mutex<HashMap<Name, State>>,
     others: WarnLimit,
 }
 
@@ -61,7 +63,7 @@ impl WarnLimits {
         let now = Instant::now();
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if names.len() >= NAMES_MAX && !names.contains_key(name) {
-            names.retain(|_, held| held.is_recent(now));
+            names.retain(|_, state| state.is_recent(now));
             if names.len() >= NAMES_MAX {
                 return self.others.allow();
             }
@@ -75,12 +77,12 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn one_line_per_ten_seconds_and_the_rest_is_counted() {
+    async fn one_line_per_ten_seconds_is_allowed_and_the_others_are_counted() {
         let limit = WarnLimit::default();
         assert_eq!(limit.allow(), Some(0));
         assert_eq!(limit.allow(), None);
         assert_eq!(limit.allow(), None);
-        tokio::time::advance(EVERY).await;
+        tokio::time::advance(INTERVAL).await;
         assert_eq!(limit.allow(), Some(2));
         assert_eq!(limit.allow(), None);
     }
@@ -99,8 +101,8 @@ mod tests {
             "these share one"
         );
         assert_eq!(limits.names.lock().unwrap().len(), NAMES_MAX);
-        tokio::time::advance(EVERY).await;
+        tokio::time::advance(INTERVAL).await;
         assert_eq!((limits.allow(&name(5_001)), limits.allow(&name(5_002))), (Some(0), Some(0)));
-        assert_eq!(limits.names.lock().unwrap().len(), 2, "what is long ago is forgotten");
+        assert_eq!(limits.names.lock().unwrap().len(), 2, "old names are forgotten");
     }
 }

@@ -1,8 +1,8 @@
-//! Any bytes on a connection between nodes: refused, or read as they were written; no room for what is only claimed,
-//! and the same meaning wherever the bytes are cut. The fuzz targets and the property tests run the same functions; no
+//! Any bytes on a connection between nodes: refused, or read as they were written; no memory for a length without its
+//! bytes, and the same meaning wherever the bytes are cut. The fuzz targets and the property tests run the same functions; no
 //! other build has them.
 
-use crate::consensus::membership_codec as membership;
+use crate::consensus::{conversions, membership_codec};
 use crate::peer::frame::{self, FRAME_BYTES_MAX, Frame};
 use crate::peer::handshake;
 use crate::peer::message::{self, Reply, Request};
@@ -32,13 +32,13 @@ pub fn peer_message(bytes: &[u8]) {
         assert_eq!(again.ok().as_ref(), Some(&request));
         match request {
             Request::Append(append) => {
-                if let Ok(sent) = append.clone().into_raft() {
-                    let again = message::Append::from_raft(sent);
+                if let Ok(sent) = conversions::raft_append(append.clone()) {
+                    let again = conversions::append(sent);
                     assert_eq!(again.map(|again| again.entries.len()).ok(), Some(append.entries.len()));
                 }
             }
             Request::SnapshotBegin { meta, .. } => {
-                let _ = membership::decode_stored(&meta.membership);
+                let _ = membership_codec::decode_stored(&meta.membership);
             }
             _ => {}
         }
@@ -49,10 +49,10 @@ pub fn peer_message(bytes: &[u8]) {
     }
 }
 
-/// The bytes as what a stranger says to the peer port, as what the peer port of a stranger says, and as the parts of
-/// a handshake with the right proofs.
+/// The bytes as an unauthenticated peer's part of a handshake, at either end, and as the parts of a handshake with the
+/// right proofs.
 pub fn peer_handshake(bytes: &[u8]) {
-    handshake::checks::strangers(bytes);
+    handshake::checks::unauthenticated(bytes);
     handshake::checks::parts(bytes);
 }
 
@@ -60,9 +60,9 @@ pub fn peer_handshake(bytes: &[u8]) {
 fn read_frames(mut stream: impl AsyncRead + Unpin) -> (Vec<Frame>, io::ErrorKind) {
     let mut frames = Vec::new();
     loop {
-        // What is in memory is there at once.
+        // A stream in memory never waits.
         let Some(read) = frame::read(&mut stream, FRAME_BYTES_MAX, || ()).now_or_never() else {
-            unreachable!("reading waits for more than what is there");
+            unreachable!("reading waits for more bytes than there are");
         };
         match read.and_then(|bytes| Frame::parse(&bytes)) {
             Ok(frame) => frames.push(frame),
@@ -77,6 +77,28 @@ mod tests {
     use proptest::prelude::*;
     use storage::checks::edits::{edited, edits};
     use storage::checks::seeds;
+
+    /// The fuzz targets begin with messages that have others inside: these must be valid too.
+    #[test]
+    fn messages_inside_messages_are_valid() {
+        let requests = message::samples();
+        let requests = requests.iter().filter_map(|bytes| message::decode_request(bytes).ok());
+        let (mut appends, mut snapshots) = (0, 0);
+        for request in requests {
+            match request {
+                Request::Append(append) if !append.entries.is_empty() => {
+                    conversions::raft_append(append).unwrap();
+                    appends += 1;
+                }
+                Request::SnapshotBegin { meta, .. } => {
+                    membership_codec::decode_stored(&meta.membership).unwrap();
+                    snapshots += 1;
+                }
+                _ => {}
+            }
+        }
+        assert!(appends > 0 && snapshots > 0);
+    }
 
     #[test]
     fn seeds_pass() {

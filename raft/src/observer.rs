@@ -1,159 +1,123 @@
-//! Follows Raft: who leads, who the members are, whether this node has recovered, whether the core lives.
+//! Follows openraft's metrics, and updates the owners: leader, members, whether this node has recovered, whether
+//! openraft's core lives.
 
-use crate::api::{Leadership, NodeId, Standing};
-use crate::health::truncated_tail as cut_tail;
-use crate::leader::core::Core;
-use crate::local::node::Members;
+use crate::api::{LeaderState, NodeId};
+use crate::consensus::applied_state::AppliedStatePublisher;
+use crate::consensus::raft::Raft;
+use crate::consensus::types::member_set;
+use crate::health::state_check::StateCheck;
+use crate::health::truncated_tail;
+use crate::leader::leadership::Leadership;
+use crate::leader::recovery::Recovery;
+use crate::local::{LocalNode, Members};
+use crate::peer::authorize::node_key;
+use crate::peer::peers::Peers;
 use openraft::ServerState;
 use openraft::async_runtime::watch::WatchReceiver;
-use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-/// Runs until the node stops.
-pub(crate) async fn run(core: Arc<Core>) {
-    let mut server = core.raft.server_metrics();
-    let mut applied = core.published.watch_applied();
-    let mut recovery = core.recovery.subscribe();
-    let mut heard_term = core.heard_term.subscribe();
-    loop {
-        let settled = core.observe();
-        tokio::select! {
-            biased;
-            () = core.context.stop.cancelled() => return,
-            changed = server.changed() => if changed.is_err() { return },
-            changed = applied.changed(), if !settled => if changed.is_err() { return },
-            changed = heard_term.changed() => if changed.is_err() { return },
-            changed = recovery.changed() => if changed.is_err() { return },
-        }
-    }
+/// Follows openraft's metrics.
+pub(crate) struct RaftObserver {
+    pub(crate) local: Arc<LocalNode>,
+    pub(crate) raft: Raft,
+    pub(crate) applied: Arc<AppliedStatePublisher>,
+    pub(crate) leadership: Arc<Leadership>,
+    pub(crate) recovery: Arc<Recovery>,
+    pub(crate) peers: Arc<Peers>,
+    pub(crate) state_check: Arc<StateCheck>,
 }
 
-/// Waits until Raft's core dies, and says why.
-pub(crate) async fn watch_core(core: Arc<Core>) {
-    let mut metrics = core.raft.metrics();
-    loop {
-        let died = metrics.borrow_and_update().running_state.clone().err();
-        if let Some(fatal) = died {
-            if !core.stopping.load(Ordering::Acquire) {
-                core.die(format!("the Raft core has died: {fatal}"));
+impl RaftObserver {
+    /// Runs until the node stops.
+    pub(crate) async fn run(self: Arc<Self>) {
+        let mut server = self.raft.server_metrics();
+        let mut applied = self.applied.watch_applied();
+        let mut recovery = self.recovery.subscribe();
+        let mut contact_term = self.leadership.subscribe_contact_term();
+        loop {
+            let settled = self.observe();
+            tokio::select! {
+                biased;
+                () = self.local.lifecycle.stop.cancelled() => return,
+                changed = server.changed() => if changed.is_err() { return },
+                changed = applied.changed(), if !settled => if changed.is_err() { return },
+                changed = contact_term.changed() => if changed.is_err() { return },
+                changed = recovery.changed() => if changed.is_err() { return },
             }
-            return;
         }
-        tokio::select! {
-            biased;
-            changed = metrics.changed() => if changed.is_err() {
-                if !core.stopping.load(Ordering::Acquire) {
-                    core.die("the Raft core has died".into());
+    }
+
+    /// Waits until openraft's core dies; the process must then exit.
+    pub(crate) async fn watch_core(self: Arc<Self>) {
+        let lifecycle = &self.local.lifecycle;
+        let mut metrics = self.raft.metrics();
+        loop {
+            let died = metrics.borrow_and_update().running_state.clone().err();
+            if let Some(fatal) = died {
+                if !lifecycle.is_stopping() {
+                    lifecycle.fail(format!("the Raft core has died: {fatal}"));
                 }
                 return;
-            },
-            () = core.context.stop.cancelled() => return,
+            }
+            tokio::select! {
+                biased;
+                changed = metrics.changed() => if changed.is_err() {
+                    if !lifecycle.is_stopping() {
+                        lifecycle.fail("the Raft core has died".into());
+                    }
+                    return;
+                },
+                () = lifecycle.stop.cancelled() => return,
+            }
         }
     }
-}
 
-impl Core {
-    /// The process must exit.
-    pub(crate) fn die(&self, why: String) {
-        tracing::error!("{why}");
-        self.death.send_if_modified(|death| {
-            let first = death.is_none();
-            if first {
-                *death = Some(why);
-            }
-            first
-        });
-    }
-
-    /// Takes over what Raft says now. Gives whether only Raft itself can change the picture.
+    /// Takes what openraft reports now. Gives whether a newly applied entry cannot change the picture.
     fn observe(&self) -> bool {
         let server = self.raft.server_metrics().borrow_watched().clone();
         self.observe_members(Members {
-            effective: server.membership_config,
-            committed: server.committed_membership_config,
+            effective: member_set(&server.membership_config),
+            committed: member_set(&server.committed_membership_config),
         });
         let term = server.vote.leader_id.term;
         let leads = server.state == ServerState::Leader;
-        let applied = self.published.applied();
-        let leading = leads && applied.is_some_and(|id| id.term == term);
-        // After a restart the vote still names the leader of then: only one that speaks is one.
-        let speaks = leads || *self.heard_term.borrow() == term;
-        let now = Leadership { term, leader: server.current_leader.filter(|_| speaks), leading };
-        let mut led = false;
-        let changed = self.leadership.send_if_modified(|leadership| {
-            let changed = *leadership != now;
-            led = leadership.leading;
-            *leadership = now;
-            changed
-        });
-        // Once for the cluster where people look; at the others for those who search.
-        match changed {
-            true if leading => tracing::info!("term {term}: this node leads"),
-            true if led => tracing::info!("term {term}: this node leads no more; leader {:?}", now.leader),
-            true => tracing::debug!("term {term}, leader {:?}", now.leader),
-            false => {}
+        let leading = leads && self.applied.applied().is_some_and(|id| id.term == term);
+        // After a restart the vote still names the leader of the time before: it counts once it has sent a message.
+        let had_contact = leads || self.leadership.had_contact_in(term);
+        let leader = server.current_leader.filter(|_| had_contact);
+        self.leadership.update(LeaderState { term, leader, leading });
+        if self.recovery.completes(leading) {
+            truncated_tail::forget(&self.local);
         }
-        if !self.recovered.load(Ordering::Acquire) {
-            let target = *self.recovery.borrow();
-            let reached = target.is_some_and(|index| applied.is_some_and(|id| id.index >= index));
-            // A new cluster's first commands are its settings, and to answer before they are in force is to answer wrong.
-            let born = !self.published.is_fresh();
-            if (leading || reached) && born {
-                self.published.end_replay();
-                self.recovered.store(true, Ordering::Release);
-                cut_tail::settle(self);
-                tracing::info!("recovered: applied what was committed, up to {applied:?}");
-            }
-        }
-        (!leads || leading) && self.recovered.load(Ordering::Acquire)
+        (!leads || leading) && self.recovery.is_recovered()
     }
 
-    fn observe_members(&self, members: Members) {
-        // The core has not begun yet: it knows of nobody, this node included.
-        if members.effective.log_id().is_none() {
+    pub(crate) fn observe_members(&self, members: Members) {
+        // openraft's core has not begun yet, and reports no members at all.
+        if members.effective.at.is_none() {
             return;
         }
-        let before = self.context.members.load();
-        if before.effective == members.effective && before.committed == members.committed {
+        let before = self.local.members.snapshot();
+        if *before == members {
             return;
         }
-        tracing::debug!("members: {}", members.effective);
-        let me = self.id();
-        let was = before.committed.get_node(&me).is_some();
-        let is = members.committed.get_node(&me).is_some() || members.effective.get_node(&me).is_some();
+        tracing::debug!("members: {:?}", members.effective);
+        let me = self.local.id();
+        let was = before.committed.nodes.contains_key(&me);
+        let is = members.contact(me).is_some();
         // A removal is effective first and committed later; between the two the node is still known.
-        let known = before.effective.nodes().chain(before.committed.nodes()).map(|(id, _)| *id);
-        let gone: BTreeSet<NodeId> = known.filter(|id| members.contact(*id).is_none()).collect();
-        self.context.members.store(Arc::new(members));
+        let gone: Vec<NodeId> = before.ids().difference(&members.ids()).copied().collect();
+        self.local.members.store(members);
         for id in gone {
             self.peers.forget(id);
-            self.context.notices.clear(&format!("node {id}"));
-            self.forget_divergence(id);
+            self.local.alerts.clear(&node_key(id));
+            self.state_check.forget(id);
         }
         if was && !is {
             tracing::warn!("node {me} was removed from the cluster");
-            self.context.removed.store(true, Ordering::Release);
+            self.local.members.set_removed(true);
         } else if is && !was {
-            self.context.removed.store(false, Ordering::Release);
-        }
-    }
-
-    /// Whether this node may answer look-ups.
-    pub(crate) fn standing(&self) -> Standing {
-        if self.stopping.load(Ordering::Acquire) {
-            Standing::Stopping
-        } else if self.context.removed.load(Ordering::Acquire) {
-            Standing::Removed
-        } else if !self.is_initialized() {
-            Standing::Waiting
-        } else if self.recovered.load(Ordering::Acquire) {
-            Standing::Recovered
-        } else {
-            Standing::Recovering
+            self.local.members.set_removed(false);
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

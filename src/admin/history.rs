@@ -1,4 +1,4 @@
-//! `GET /api/v1/history`: what happened to a topic or a broker, out of the tables' bounded history.
+//! `GET /api/v1/history`: what happened to a topic or a broker, from the audit ring of the tables.
 
 use super::api::seconds;
 use crate::event_log::describe_conflict;
@@ -9,25 +9,25 @@ use storage::command::{Cause, Name, PERM_READ, PERM_WRITE, QueueConfig};
 use storage::outcome::{Event, PermissionCause, RemovedBy};
 use storage::route_info::AuditRecord;
 
-/// What is known of one name.
+/// The history of one name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HistoryView {
-    /// What was asked for: a topic, a broker name, or a broker's `ip:port`.
+    /// The name: a topic, a broker name, or a broker's `ip:port`.
     pub about: String,
     /// Whether the tables hold it now.
     pub known: bool,
-    /// What the tables hold now, in a sentence.
+    /// What the tables hold under it now, in a sentence.
     pub now: String,
     /// What happened, oldest first: the last `limit` records.
     pub records: Vec<RecordView>,
-    /// Older records about it that were left out.
+    /// Number of older records about it that were left out.
     pub left_out: usize,
-    /// Wall clock of the oldest record about anything, milliseconds since 1970: the history does not reach further back.
+    /// Wall clock of the oldest record about anything, milliseconds since 1970: the history reaches no further back.
     pub since_unix_ms: Option<u64>,
 }
 
-/// One thing that happened.
+/// One event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordView {
@@ -37,14 +37,14 @@ pub struct RecordView {
     pub revision: u64,
     /// The node that proposed it.
     pub node: u64,
-    /// The peer that asked for it; empty when the node decided by itself.
+    /// The peer that requested it; empty when the leader decided it by itself.
     pub peer: String,
-    /// Kind, in camel case: `brokerRemoved`, `topicNew`, …
+    /// Kind of the event, in camel case: `brokerRemoved`, `topicNew`, …
     pub kind: String,
-    /// Broker name, if it is about one.
+    /// Broker name, if the event is about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broker: Option<String>,
-    /// Topic, if it is about one.
+    /// Topic, if the event is about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
     /// What happened and why, in a sentence.
@@ -52,7 +52,7 @@ pub struct RecordView {
 }
 
 impl HistoryView {
-    /// Collects what the tables and their history say about a topic, a broker name or a broker's address.
+    /// Collects what the tables and the audit ring hold about a topic, a broker name or a broker's address.
     #[must_use]
     pub fn new(table: &RouteInfo, about: &str, limit: usize) -> Self {
         let subject = Subject::new(table, about);
@@ -74,7 +74,7 @@ impl HistoryView {
 impl RecordView {
     fn new(record: &AuditRecord) -> Option<Self> {
         let (topic, broker) = names(&record.event);
-        let (kind, what) = told(&record.event)?;
+        let (kind, what) = describe(&record.event)?;
         Some(Self {
             unix_ms: record.origin.unix_ms,
             revision: record.at.index,
@@ -88,10 +88,10 @@ impl RecordView {
     }
 }
 
-/// What a question is about.
+/// The subject of a history.
 struct Subject<'a> {
     name: &'a str,
-    /// Broker names that carry or carried the topic of that name: with them it comes and goes.
+    /// Broker names that have or had the topic of that name: the topic comes and goes with them.
     carriers: BTreeSet<Name>,
 }
 
@@ -129,12 +129,15 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// What the tables hold under a name, or `None`.
+/// What the tables hold under a name, in a sentence; `None` when they hold nothing.
 fn now(table: &RouteInfo, name: &str) -> Option<String> {
     let mut found = Vec::new();
     if let Some(topic) = table.topic(name) {
-        let brokers: Vec<String> =
-            topic.queues.iter().map(|(broker, queues)| format!("{broker} ({})", shown(*queues))).collect();
+        let brokers: Vec<String> = topic
+            .queues
+            .iter()
+            .map(|(broker, queues)| format!("{broker} ({})", describe_queues(*queues)))
+            .collect();
         found.push(format!("topic {name} is on {}", brokers.join(", ")));
     }
     if let Some(group) = table.group(name) {
@@ -173,8 +176,8 @@ fn names(event: &Event) -> (Option<&Name>, Option<&Name>) {
     }
 }
 
-/// The kind of an event and what happened, in a sentence; `None` for those that are about neither topics nor brokers.
-fn told(event: &Event) -> Option<(&'static str, String)> {
+/// The kind of an event and what happened, in a sentence; `None` for an event that is about neither topics nor brokers.
+fn describe(event: &Event) -> Option<(&'static str, String)> {
     Some(match event {
         Event::BrokerRegistered { cluster, broker, id, address, .. } => {
             ("brokerRegistered", format!("{broker} id {id} at {address} registered in cluster {cluster}"))
@@ -189,11 +192,16 @@ fn told(event: &Event) -> Option<(&'static str, String)> {
         Event::TopicNew { topic, broker, queues, resurrected } => {
             let again =
                 if *resurrected { ", though it had been deleted: the broker still has it" } else { "" };
-            ("topicNew", format!("{topic} new on {broker}: {}{again}", shown(*queues)))
+            ("topicNew", format!("{topic} new on {broker}: {}{again}", describe_queues(*queues)))
         }
-        Event::TopicChanged { topic, broker, old, new } => {
-            ("topicChanged", format!("{topic} changed on {broker}: {}, before: {}", shown(*new), shown(*old)))
-        }
+        Event::TopicChanged { topic, broker, old, new } => (
+            "topicChanged",
+            format!(
+                "{topic} changed on {broker}: {}, before: {}",
+                describe_queues(*new),
+                describe_queues(*old)
+            ),
+        ),
         Event::TopicGone { topic, broker } => {
             let from = broker.as_ref().map_or_else(String::new, |broker| format!(" from {broker}"));
             ("topicGone", format!("{topic} gone{from}"))
@@ -201,8 +209,8 @@ fn told(event: &Event) -> Option<(&'static str, String)> {
         Event::PermissionChanged { broker, writable, why, topics } => {
             let what = if *writable { "may be written again" } else { "may no longer be written" };
             let why = match why {
-                PermissionCause::Asked => "asked for",
-                PermissionCause::MasterGone => "its master left, a slave stands in",
+                PermissionCause::Asked => "requested",
+                PermissionCause::MasterGone => "its master is gone, a slave acts as the master",
             };
             ("permissionChanged", format!("{topics} topics of {broker} {what}: {why}"))
         }
@@ -224,16 +232,16 @@ fn told(event: &Event) -> Option<(&'static str, String)> {
 fn reason(cause: RemovedBy) -> String {
     match cause {
         RemovedBy::Removal(Cause::Expired { idle_ms }) => {
-            format!("silent for {}", seconds(idle_ms))
+            format!("idle for {}", seconds(idle_ms))
         }
         RemovedBy::Removal(Cause::Disconnected) => "it closed its last connection".to_owned(),
-        RemovedBy::Removal(Cause::Asked) => "asked for".to_owned(),
+        RemovedBy::Removal(Cause::Asked) => "it unregistered".to_owned(),
         RemovedBy::Moved => "its address registered elsewhere".to_owned(),
         RemovedBy::Replaced => "another address took its id".to_owned(),
     }
 }
 
-fn shown(queues: QueueConfig) -> String {
+fn describe_queues(queues: QueueConfig) -> String {
     let permission = match (queues.perm & PERM_READ != 0, queues.perm & PERM_WRITE != 0) {
         (true, true) => "read+write",
         (true, false) => "read only",

@@ -1,5 +1,5 @@
-//! Metrics, in the text format that Prometheus reads. Read from the parts at each scrape; no label takes a value
-//! from outside (topic, address).
+//! Metrics, in the text format that Prometheus reads. Each scrape reads the counters of the parts. No label takes a
+//! value from outside (topic, address).
 
 use super::api::{CountsView, Readiness};
 use crate::counter::Counter;
@@ -46,7 +46,7 @@ impl Collector for NodeMetrics {
     }
 }
 
-/// Writes one metric a call.
+/// Writes one metric per call.
 struct Out<'a>(DescriptorEncoder<'a>);
 
 impl Out<'_> {
@@ -64,7 +64,7 @@ impl Out<'_> {
         ConstGauge::new(value.as_secs_f64()).encode(encoder)
     }
 
-    /// What the parts count, as one family.
+    /// Writes counters of the parts as one family.
     fn counted<const N: usize>(
         &mut self,
         name: &str,
@@ -76,6 +76,7 @@ impl Out<'_> {
         self.counters(name, help, label, values)
     }
 
+    /// Writes values as one family.
     fn counters(
         &mut self,
         name: &str,
@@ -93,14 +94,14 @@ impl Out<'_> {
 
 fn node(out: &mut Out<'_>, status: &Status, readiness: &Readiness) -> fmt::Result {
     let index = |id: Option<storage::LogId>| id.map_or(0, |id| id.index);
-    out.gauge("ready", "1 while look-ups are answered", None, u64::from(readiness.ready))?;
+    out.gauge("ready", "1 while this node answers look-ups", None, u64::from(readiness.ready))?;
     out.gauge(
         "stale",
-        "1 while look-ups are answered without a leader, so that they may be old",
+        "1 while this node answers look-ups without a leader, so that responses may be stale",
         None,
         u64::from(readiness.stale),
     )?;
-    out.gauge("leading", "1 while this node leads", None, u64::from(status.leadership.leading))?;
+    out.gauge("leading", "1 while this node is the leader", None, u64::from(status.leadership.leading))?;
     out.gauge("raft_term", "Current Raft term", None, status.leadership.term)?;
     out.gauge("raft_last_index", "Index of the last log entry", None, index(status.last))?;
     out.gauge("raft_committed_index", "Index of the last committed entry", None, index(status.committed))?;
@@ -122,18 +123,18 @@ fn node(out: &mut Out<'_>, status: &Status, readiness: &Readiness) -> fmt::Resul
     out.gauge("members", "Members of the Raft group", None, status.members.len() as u64)?;
     out.gauge(
         "members_reachable",
-        "Members with a working connection, itself included",
+        "Members with a working connection, this node included",
         None,
         reachable as u64,
     )?;
     out.gauge(
         "state_diverged",
-        "Nodes whose tables differed from this node's at the same entry: an alarm",
+        "Nodes whose tables differed from those of this node at the same entry: an alarm",
         None,
         status.diverged.len() as u64,
     )?;
-    if let Some(since) = status.since_leader {
-        out.seconds("since_leader", "Time since a leader was last heard", since)?;
+    if let Some(since) = status.since_leader_contact {
+        out.seconds("since_leader", "Time since the last message from a leader", since)?;
     }
     Ok(())
 }
@@ -149,7 +150,7 @@ fn tables(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {
 fn port(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {
     let c = running.server.counters();
     out.gauge("connections_open", "Open connections", None, c.connections_now.get())?;
-    out.counter("connections", "Connections taken", None, c.connections.get())?;
+    out.counter("connections", "Connections accepted", None, c.connections.get())?;
     let closed = [
         ("peer", &c.closed_by_peer),
         ("limit", &c.connections_refused),
@@ -163,20 +164,25 @@ fn port(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {
     out.counted("connections_closed", "Connections closed, by reason", "reason", closed)?;
     let known = c.requests.iter().map(|(code, count)| (code.to_string(), count));
     let all = known.chain([("other".to_owned(), c.requests.others())]);
-    out.counters("requests", "Requests taken, by request code", "code", all)?;
+    out.counters("requests", "Requests received, by request code", "code", all)?;
     let busy = [("connection", &c.busy_connection), ("server", &c.busy_server)];
     out.counted("requests_refused_busy", "Requests answered SYSTEM_BUSY, by limit", "limit", busy)?;
-    out.gauge("requests_in_flight", "Requests whose answer is under way", None, c.in_flight_now.get())?;
+    out.gauge(
+        "requests_in_flight",
+        "Requests in flight: received, without a response yet",
+        None,
+        c.in_flight_now.get(),
+    )?;
     out.gauge(
         "requests_in_flight_body",
-        "Bodies of requests whose answer is under way",
+        "Bodies of the requests in flight",
         Some(&Unit::Bytes),
         c.in_flight_bytes_now.get(),
     )?;
     let routes = running.service.routes();
-    out.gauge("route_cache", "Encoded routes that are held", Some(&Unit::Bytes), routes.bytes() as u64)?;
+    out.gauge("route_cache", "Size of the route cache", Some(&Unit::Bytes), routes.bytes() as u64)?;
     let lookups = [("hit", &routes.hits), ("miss", &routes.misses)];
-    out.counted("route_cache_lookups", "Routes looked for among the encoded ones", "result", lookups)?;
+    out.counted("route_cache_lookups", "Look-ups in the route cache", "result", lookups)?;
     out.counter("received", "Bytes received", Some(&Unit::Bytes), c.received_bytes.get())?;
     out.counter("sent", "Bytes sent", Some(&Unit::Bytes), c.sent_bytes.get())
 }
@@ -184,7 +190,7 @@ fn port(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {
 fn registrations(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {
     let c = &running.service.registrations;
     let results = [
-        ("known_bytes", &c.known_bytes),
+        ("known_digest", &c.known_digest),
         ("unchanged", &c.unchanged),
         ("difference", &c.differences),
         ("whole", &c.wholes),
@@ -193,18 +199,18 @@ fn registrations(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {
         ("refused", &c.refused),
         ("no_leader", &c.no_leader),
     ];
-    out.counted("registrations", "What came of registrations taken by this node", "result", results)?;
-    let quarrels = [
+    out.counted("registrations", "Registrations that this node received, by outcome", "result", results)?;
+    let conflicts = [
         ("address", &running.conflicts.address),
         ("cluster", &running.conflicts.cluster),
         ("state_version", &c.outdated),
     ];
     out.counted(
         "conflicts",
-        "Brokers that claimed another's place: its name and id, or its name in another cluster; or lost it to a higher \
-         stateVersion at this node",
+        "Brokers that claimed the place of another broker: its name and id, or its name in another cluster; or that lost \
+         their place to a higher stateVersion at this node",
         "kind",
-        quarrels,
+        conflicts,
     )
 }
 
@@ -212,40 +218,50 @@ fn liveness(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {
     let Totals { guard, counters } = running.liveness.totals();
     let removed = [("expired", counters.expired), ("disconnected", counters.disconnected)];
     let removed = removed.map(|(cause, count)| (cause.to_owned(), count));
-    out.counters("brokers_removed", "Brokers that left the tables unasked, by cause", "cause", removed)?;
-    out.counter("removals_retried", "Removals that were decided anew", None, counters.removals_retried)?;
-    out.counter("heartbeats", "Brokers heard on connections of this node", None, counters.heard)?;
-    out.counter("reports_sent", "Liveness reports sent to other nodes", None, counters.reports_sent)?;
-    out.counter("reports_failed", "Liveness reports without an answer", None, counters.reports_failed)?;
+    out.counters(
+        "brokers_removed",
+        "Brokers that were removed without their request, by cause",
+        "cause",
+        removed,
+    )?;
+    out.counter(
+        "removals_retried",
+        "Removals that the leader decided again",
+        None,
+        counters.removals_retried,
+    )?;
+    out.counter("heartbeats", "Heartbeats received on connections of this node", None, counters.heartbeats)?;
+    out.counter("reports_sent", "Liveness reports sent to the leader", None, counters.reports_sent)?;
+    out.counter("reports_failed", "Liveness reports without a response", None, counters.reports_failed)?;
     out.counter(
         "report_gaps",
         "Liveness reports that did not follow the one before",
         None,
         counters.report_gaps,
     )?;
-    out.counter("pauses", "Times that this process did not run", None, counters.pauses)?;
+    out.counter("pauses", "Pauses of this process: it was not scheduled", None, counters.pauses)?;
     out.counter("min_broker_id_notices", "Notices of a changed lowest broker id", None, counters.notices)?;
     let notices = [("sent", &running.notices.sent), ("failed", &running.notices.failed)];
     out.counted(
         "min_broker_id_notice_sends",
-        "Attempts to tell one broker of a changed lowest id",
+        "Notices of a changed lowest broker id that this node sent to a broker, by result",
         "result",
         notices,
     )?;
     out.counter(
         "sessions_refused",
-        "Sessions of brokers beyond the limit: their end is not noticed",
+        "Heartbeats of brokers refused with SYSTEM_BUSY, since sessionsMax is reached",
         None,
         counters.sessions_refused,
     )?;
     out.gauge(
         "eviction_guard_enabled",
-        "1 while mass evictions are guarded",
+        "1 while the mass eviction guard is switched on",
         None,
         u64::from(guard.enabled),
     )?;
     out.gauge("eviction_guard_held", "Brokers that the guard keeps now", None, guard.held as u64)?;
-    let held_for = guard.protected_for.unwrap_or_default();
+    let held_for = guard.active_for.unwrap_or_default();
     out.seconds(
         "eviction_guard_held_for",
         "Time since the guard last began to hold removals back; 0 while it does not",

@@ -1,4 +1,4 @@
-//! Paths and what stands behind them.
+//! The paths of the HTTP port and their handlers.
 
 use super::api::{self, MemberChangeRequest, MemberView, Readiness, StatusView};
 use super::history::HistoryView;
@@ -37,7 +37,8 @@ pub(super) fn router(running: RunningNode) -> Router {
         .with_state(running)
 }
 
-/// The process runs. It does not ask for a leader: restarting a survivor would heal nothing.
+/// The process runs. The check does not depend on a leader: restarting the survivors of a lost majority would heal
+/// nothing.
 async fn livez() -> &'static str {
     "alive\n"
 }
@@ -45,7 +46,8 @@ async fn livez() -> &'static str {
 async fn readyz(State(running): State<RunningNode>) -> Response {
     let readiness = Readiness::of(&running);
     if readiness.ready {
-        let text = if readiness.stale { "ready (without a leader: answers may be old)\n" } else { "ready\n" };
+        let text =
+            if readiness.stale { "ready (without a leader: responses may be stale)\n" } else { "ready\n" };
         return text.into_response();
     }
     not_ready(&readiness)
@@ -69,12 +71,12 @@ struct StatusQuery {
 }
 
 async fn status(State(running): State<RunningNode>, Query(query): Query<StatusQuery>) -> Response {
-    // One table for all of the answer, so that hash and revision belong together.
+    // One table for the whole response, so that hash and revision belong together.
     let table = running.node.table();
     let guard = running.liveness.totals().guard;
     let mut view = StatusView::new(&running.node.status(), &Readiness::of(&running), guard, &table);
     if query.hash {
-        // A big table takes a while.
+        // Hashing a large table takes long.
         match tokio::task::spawn_blocking(move || table.state_hash().total).await {
             Ok(hash) => view.state_hash = Some(format!("{hash:032x}")),
             Err(error) => return (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
@@ -83,11 +85,15 @@ async fn status(State(running): State<RunningNode>, Query(query): Query<StatusQu
     Json(view).into_response()
 }
 
+/// For the leader's answer to the question for idle times.
+const IDLE_TIMES_WITHIN: Duration = Duration::from_secs(1);
+
 async fn brokers(State(running): State<RunningNode>) -> Response {
-    Json(api::brokers(&running.node.table(), |broker| running.liveness.silence_ms(broker))).into_response()
+    let idle = running.liveness.idle_times(Instant::now() + IDLE_TIMES_WITHIN).await.idle_ms;
+    Json(api::brokers(&running.node.table(), |broker| idle.get(broker).copied())).into_response()
 }
 
-/// Records that `/api/v1/history` gives unless asked for another number.
+/// Records that `/api/v1/history` returns unless the request names another number.
 const HISTORY_LIMIT: usize = 100;
 
 #[derive(Debug, Deserialize)]
@@ -98,7 +104,7 @@ struct HistoryQuery {
 }
 
 async fn history(State(running): State<RunningNode>, Query(query): Query<HistoryQuery>) -> Response {
-    // A table that is behind would say that it knows nothing.
+    // A table that is behind would show names as unknown.
     let readiness = Readiness::of(&running);
     if !readiness.ready {
         return not_ready(&readiness);
@@ -126,7 +132,7 @@ async fn members(
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     Json(request): Json<MemberChangeRequest>,
 ) -> Response {
-    // What comes of it, the leader logs.
+    // The leader logs the outcome.
     tracing::info!(%peer, ?request, "asked to change the members");
     match running.node.change_members(request.into(), Instant::now() + MEMBERS_TIMEOUT).await {
         Ok(()) => Json(running.node.status().members.iter().map(MemberView::new).collect::<Vec<_>>())
@@ -138,25 +144,25 @@ async fn members(
 }
 
 #[derive(Debug, Deserialize)]
-struct TransferTo {
+struct TransferRequest {
     to: Option<NodeId>,
 }
 
 #[derive(Debug, Serialize)]
-struct Transferred {
+struct TransferResponse {
     leader: NodeId,
 }
 
 async fn transfer(
     State(running): State<RunningNode>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    Json(request): Json<TransferTo>,
+    Json(request): Json<TransferRequest>,
 ) -> Response {
-    tracing::info!(%peer, to = ?request.to, "asked to hand leadership over");
+    tracing::info!(%peer, to = ?request.to, "asked to transfer leadership");
     match running.node.transfer(request.to, Instant::now() + TRANSFER_TIMEOUT).await {
-        Ok(leader) => Json(Transferred { leader }).into_response(),
+        Ok(leader) => Json(TransferResponse { leader }).into_response(),
         Err(error) => {
-            (StatusCode::CONFLICT, format!("leadership was not handed over: {error}\n")).into_response()
+            (StatusCode::CONFLICT, format!("leadership was not transferred: {error}\n")).into_response()
         }
     }
 }

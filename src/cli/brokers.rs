@@ -31,7 +31,7 @@ pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
         return Ok(output::json(&brokers)?);
     }
     let rows = brokers.iter().map(|b| {
-        let idle = b.silence_ms.map_or_else(|| "-".to_owned(), seconds);
+        let idle = b.idle_ms.map_or_else(|| "-".to_owned(), seconds);
         [
             b.cluster.clone(),
             b.broker.clone(),

@@ -101,7 +101,7 @@ impl Client {
         self.send(command).await.map_err(|failure| failure.message)?;
         loop {
             while let Some(answer) = self.decoder.next(&mut self.received).map_err(|e| e.to_string())? {
-                // Anything else is the late answer of a request that was given up.
+                // Every other answer is late: its request has timed out.
                 if answer.is_response() && answer.opaque == command.opaque {
                     return Ok(answer);
                 }

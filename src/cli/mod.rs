@@ -1,5 +1,5 @@
 //! The command line: one file per sub-command. It checks what was typed and turns it into typed options.
-//! `serve` hands them to [`crate::run`]; every other command is a client of running nodes.
+//! `serve` hands them to [`crate::run()`]; every other command is a client of running nodes.
 
 mod advice;
 mod brokers;

@@ -40,7 +40,7 @@ pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
         Format::Json => output::json(&as_json(&answers))?,
         Format::Text => print(&args.topic, &answers)?,
     }
-    judge(&args.topic, &answers)
+    check(&args.topic, &answers)
 }
 
 async fn ask(address: &str, topic: &str, linearizable: bool, timeout: Duration) -> Answer {
@@ -151,7 +151,7 @@ fn sorted(value: &Value) -> Value {
     }
 }
 
-fn judge(topic: &str, answers: &[Answer]) -> Result<(), Failure> {
+fn check(topic: &str, answers: &[Answer]) -> Result<(), Failure> {
     let failed: Vec<&str> = answers.iter().filter(|a| a.route.is_err()).map(|a| a.address.as_str()).collect();
     if !failed.is_empty() {
         let advice = answers.iter().find_map(|a| a.route.as_ref().err()?.advice);

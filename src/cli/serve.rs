@@ -2,7 +2,7 @@
 
 use super::{Failure, output};
 use crate::config::{
-    Config, Given, Members, PropertiesFile, parse_node_id, parse_serialization, settings_help,
+    Config, Flags, Members, PropertiesFile, parse_node_id, parse_serialization, settings_help,
 };
 use crate::wire::Serialization;
 use crate::{Listeners, RunError};
@@ -63,7 +63,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         None => PropertiesFile::default(),
     };
     let (print, log_format) = (args.print, args.log_format);
-    let config = Config::new(args.given(), file).map_err(Failure::refused)?;
+    let config = Config::new(args.flags(), file).map_err(Failure::refused)?;
     if print {
         let lines: Vec<String> =
             config.shown().into_iter().map(|(key, value)| format!("{key}={value}")).collect();
@@ -90,7 +90,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
 
 /// At info those that differ from their default, at debug the others: `-p` prints all.
 fn log_settings(config: &Config) -> Result<(), Failure> {
-    let defaults = Config::new(Given::default(), PropertiesFile::default()).map_err(Failure::refused)?;
+    let defaults = Config::new(Flags::default(), PropertiesFile::default()).map_err(Failure::refused)?;
     for ((key, value), (_, default)) in config.shown().into_iter().zip(defaults.shown()) {
         if value == default {
             tracing::debug!("setting {key}={value}");
@@ -121,8 +121,8 @@ fn start_logging(format: LogFormat) {
 }
 
 impl Args {
-    fn given(self) -> Given {
-        Given {
+    fn flags(self) -> Flags {
+        Flags {
             node_id: self.node_id,
             data: self.data,
             listen: self.listen,

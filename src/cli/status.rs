@@ -68,7 +68,7 @@ pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
         Format::Json => output::json(&reports)?,
         Format::Text => print(&reports)?,
     }
-    judge(&reports)
+    check(&reports)
 }
 
 impl Question {
@@ -145,8 +145,8 @@ impl NodeReport {
     fn remarks(&self) -> Vec<String> {
         let mut remarks: Vec<String> = self.error.iter().cloned().collect();
         let Some(status) = &self.status else { return remarks };
-        if !status.notice.is_empty() {
-            remarks.push(status.notice.clone());
+        if !status.alert.is_empty() {
+            remarks.push(status.alert.clone());
         }
         if !status.diverged_from.is_empty() {
             remarks.push(differed(status));
@@ -178,7 +178,7 @@ fn differed(status: &StatusView) -> String {
     format!("the tables of node {} differed from those of node {}", status.node_id, others.join(", "))
 }
 
-fn judge(reports: &[NodeReport]) -> Result<(), Failure> {
+fn check(reports: &[NodeReport]) -> Result<(), Failure> {
     let unanswered = reports.iter().filter(|report| report.named && report.status.is_none());
     let unanswered: Vec<&str> = unanswered.map(|report| report.address.as_str()).collect();
     if !unanswered.is_empty() {
@@ -220,7 +220,7 @@ mod tests {
             "notReadyBecause": "", "stale": false, "term": 1, "leader": 1, "leading": true, "sinceLeaderMs": 0,
             "revision": 1, "lastIndex": 1, "committedIndex": 1, "purgedIndex": null, "snapshotIndex": null,
             "logBytes": 1, "counts": {"topics": 0, "brokers": 0, "brokerNames": 0, "clusters": 0}, "members": [],
-            "divergedFrom": diverged_from, "notice": "",
+            "divergedFrom": diverged_from, "alert": "",
         });
         let status = serde_json::from_value(status).unwrap();
         NodeReport { address: "a:1".into(), named: true, node_id: None, status: Some(status), error: None }
@@ -229,10 +229,10 @@ mod tests {
     #[test]
     fn tables_that_differed_are_said_and_a_failure() {
         assert!(report(&[]).remarks().is_empty());
-        assert!(judge(&[report(&[])]).is_ok());
+        assert!(check(&[report(&[])]).is_ok());
         let said = "the tables of node 1 differed from those of node 2, 3";
         assert_eq!(report(&[2, 3]).remarks(), [said]);
-        assert_eq!(judge(&[report(&[2, 3])]).unwrap_err().message, said);
+        assert_eq!(check(&[report(&[2, 3])]).unwrap_err().message, said);
     }
 
     #[test]
@@ -242,9 +242,9 @@ mod tests {
         assert_eq!(member.remarks(), ["refused"]);
         let shown = serde_json::to_value(&member).unwrap();
         assert_eq!(shown, json!({"address": "b:9876", "nodeId": 2, "error": "refused"}));
-        assert!(judge(&[report(&[]), member]).is_ok());
+        assert!(check(&[report(&[]), member]).is_ok());
         let named = NodeReport { named: true, ..NodeReport::without_answer("b:9876".into(), 2, "x".into()) };
-        assert_eq!(judge(&[report(&[]), named]).unwrap_err().message, "no answer from b:9876");
+        assert_eq!(check(&[report(&[]), named]).unwrap_err().message, "no answer from b:9876");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The settings as `serve --help` shows them.
 
 use super::setting::{Group, Setting};
-use super::{Config, Given, PropertiesFile, SETTINGS};
+use super::{Config, Flags, PropertiesFile, SETTINGS};
 use std::fmt::Write;
 
 /// One line: clap breaks it where the terminal ends.
@@ -14,7 +14,7 @@ const INTRODUCTION: &str = "\
 pub(crate) fn settings_help() -> String {
     let mut text = INTRODUCTION.to_owned();
     // No flag and no file: nothing that could be refused.
-    let Ok(defaults) = Config::new(Given::default(), PropertiesFile::default()) else { return text };
+    let Ok(defaults) = Config::new(Flags::default(), PropertiesFile::default()) else { return text };
     for group in Group::ALL {
         text += &format!("\n\n{}:", group.title());
         for setting in SETTINGS.iter().filter(|setting| setting.group == group) {

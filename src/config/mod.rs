@@ -21,8 +21,8 @@ pub use members::{Members, parse_node_id};
 pub(crate) use table::SETTINGS;
 
 use crate::handlers::NodeSettings;
+use crate::node::{Listeners, NodeConfig, RunError};
 use crate::wire::Serialization;
-use crate::{Listeners, NodeConfig, RunError};
 use address::beside;
 use raft::{Member, NodeId};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -40,7 +40,7 @@ const PEER_PORT_KEY: &str = "peerListenPort";
 
 /// What was given as flags or in the environment; each beats the file.
 #[derive(Debug, Clone, Default)]
-pub struct Given {
+pub struct Flags {
     /// `--node-id`.
     pub node_id: Option<NodeId>,
     /// `--data`.
@@ -78,7 +78,7 @@ pub struct Config {
     /// `configBlackList` of the file.
     pub black_list: String,
     /// Keys of Java without effect that belong to the node, with their text: code 319 shows them.
-    pub only_shown: Vec<(String, String)>,
+    pub unused_java_keys: Vec<(String, String)>,
     /// Replicated properties of the file: the first command of a new cluster.
     pub replicated: Vec<(Name, Name)>,
     /// To be logged at the start.
@@ -90,24 +90,24 @@ impl Config {
     ///
     /// # Errors
     /// A value that cannot be, or values that do not fit together; the error says which.
-    pub fn new(given: Given, mut file: PropertiesFile) -> Result<Self, String> {
-        let id_given = given.node_id.is_some() || file.has("nodeId");
-        let peer_given = given.peer_listen.is_some() || file.has("peerListen");
-        let http_given = given.http_listen.is_some() || file.has("httpListen");
+    pub fn new(flags: Flags, mut file: PropertiesFile) -> Result<Self, String> {
+        let id_given = flags.node_id.is_some() || file.has("nodeId");
+        let peer_given = flags.peer_listen.is_some() || file.has("peerListen");
+        let http_given = flags.http_listen.is_some() || file.has("httpListen");
         let mut config = Self::unset();
         for setting in SETTINGS {
             let Some(text) = file.take(setting.key) else { continue };
             let set = setting.set(&mut config, &text);
             set.map_err(|wrong| format!("{}: {wrong}", file.path().display()))?;
         }
-        config.take_given(given);
+        config.take_flags(flags);
         if !peer_given {
             config.peer_listen = beside(config.listen, PEER_PORT_DISTANCE);
         }
         if !http_given {
             config.http_listen = beside(config.listen, HTTP_PORT_DISTANCE);
         }
-        let node_id = own_id(id_given.then_some(config.node.node_id), &config.node.members)?;
+        let node_id = local_node_id(id_given.then_some(config.node.node_id), &config.node.members)?;
         config.node.node_id = node_id;
         config.node.service.node_id = node_id;
         config.node.liveness.node_id = node_id;
@@ -115,7 +115,7 @@ impl Config {
         config.node.service.readiness.recovery_wait = wait;
         config.node.secret = read_secret(&config.secret_file)?;
         check_timing(&config.node.timing)?;
-        config.take_the_rest(file);
+        config.take_remaining(file);
         Ok(config)
     }
 
@@ -132,30 +132,30 @@ impl Config {
             recovery_wait: recovery_wait.unwrap_or_default(),
             serve_after_recovery_wait: recovery_wait.is_some(),
             black_list: String::new(),
-            only_shown: Vec::new(),
+            unused_java_keys: Vec::new(),
             replicated: Vec::new(),
             warnings: Vec::new(),
             node,
         }
     }
 
-    fn take_given(&mut self, given: Given) {
+    fn take_flags(&mut self, flags: Flags) {
         let node = &mut self.node;
-        node.node_id = given.node_id.unwrap_or(node.node_id);
-        if let Some(data) = given.data {
+        node.node_id = flags.node_id.unwrap_or(node.node_id);
+        if let Some(data) = flags.data {
             node.data = data;
         }
-        if let Some(members) = given.members {
+        if let Some(members) = flags.members {
             node.members = members.0;
         }
-        node.server.serialization = given.serialization.unwrap_or(node.server.serialization);
-        self.listen = given.listen.unwrap_or(self.listen);
-        self.peer_listen = given.peer_listen.unwrap_or(self.peer_listen);
-        self.http_listen = given.http_listen.unwrap_or(self.http_listen);
+        node.server.serialization = flags.serialization.unwrap_or(node.server.serialization);
+        self.listen = flags.listen.unwrap_or(self.listen);
+        self.peer_listen = flags.peer_listen.unwrap_or(self.peer_listen);
+        self.http_listen = flags.http_listen.unwrap_or(self.http_listen);
     }
 
     /// Replicated properties, keys without effect, and unknown keys.
-    fn take_the_rest(&mut self, file: PropertiesFile) {
+    fn take_remaining(&mut self, file: PropertiesFile) {
         let (mut without_effect, mut unknown) = (Vec::new(), Vec::new());
         for (key, text) in file.rest() {
             let kind = Settings::kind(&key);
@@ -166,7 +166,7 @@ impl Config {
                 SettingKind::Replicated => {}
                 SettingKind::WithoutEffect => without_effect.push(key),
                 SettingKind::Unknown if java_keys::is_known(&key) => {
-                    self.only_shown.push((key.clone(), text));
+                    self.unused_java_keys.push((key.clone(), text));
                     without_effect.push(key);
                 }
                 SettingKind::Unknown => unknown.push(key),
@@ -197,7 +197,7 @@ impl Config {
         if let Some(http) = &listeners.http {
             settings.show(HTTP_PORT_KEY, &port(http)?.to_string());
         }
-        for (key, text) in &self.only_shown {
+        for (key, text) in &self.unused_java_keys {
             settings.show(key, text);
         }
         let has_effect = |key: &str| Settings::kind(key) == SettingKind::Replicated;
@@ -220,7 +220,7 @@ impl Config {
     }
 }
 
-fn own_id(id: Option<NodeId>, members: &[Member]) -> Result<NodeId, String> {
+fn local_node_id(id: Option<NodeId>, members: &[Member]) -> Result<NodeId, String> {
     let ids: Vec<String> = members.iter().map(|m| m.id.to_string()).collect();
     match (id, members) {
         (Some(0), _) => Err("node id 0 is not allowed; ids are numbers from 1".to_owned()),

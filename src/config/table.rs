@@ -207,11 +207,11 @@ pub(crate) const SETTINGS: &[Setting] = &[
     ),
     Setting::number(
         Group::Limits,
-        "sessionPairsMax",
-        |c| Slot::Count(&mut c.node.liveness.session_pairs_max),
+        "sessionsMax",
+        |c| Slot::Count(&mut c.node.liveness.sessions_max),
         (0, 100_000_000),
         "sessions",
-        "brokers on connections, and 8 MiB of their names; brokers beyond leave by their timeout only",
+        "pairs of a connection and a broker that are tracked, and 8 MiB of their names; a broker beyond gets SYSTEM_BUSY",
     ),
     Setting::number(
         Group::Limits,
@@ -248,7 +248,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         |c| Slot::OptionalMillis(&mut c.node.service.readiness.staleness_max),
         (0, DAY_MS),
         "ms",
-        "a node that has heard no leader for this long stops serving; 0: it goes on",
+        "a node without contact to a leader for this long stops serving; 0: it goes on",
     ),
     Setting::number(
         Group::Log,

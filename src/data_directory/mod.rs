@@ -129,8 +129,8 @@ fn snapshots_refused(error: SnapshotError) -> RunError {
     }
 }
 
-/// The snapshots must reach the entries that were purged from the log, or entries are lost. If an operator moved a damaged
-/// newest snapshot away, an older one and the log behind it lead to the same tables.
+/// The snapshots must reach the entries that were purged from the log, or entries are lost. If an operator moved a
+/// damaged newest snapshot away, an older one and the log behind it lead to the same tables.
 fn check_snapshot(opened: &Opened, snapshots: &SledSnapshots) -> Result<(), RunError> {
     let newest = snapshots.latest().map(|meta| meta.last);
     let (log, marked) = (opened.log.state(), opened.directory.marker().get().snapshot);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_and_the_log_must_reach_what_was_ever_there() {
+    fn a_snapshot_and_the_log_must_reach_every_entry_that_the_node_ever_had() {
         let log = |purged, last| LogState { purged, last, ..LogState::default() };
         assert!(is_complete(None, &log(None, None), None));
         assert!(is_complete(at(40), &log(at(20), at(45)), at(40)));

@@ -153,6 +153,7 @@ fn removal_cause(cause: RemovedBy) -> &'static str {
     }
 }
 
+/// Idle time of a broker that expired, milliseconds; 0 for other causes.
 fn idle_ms(cause: RemovedBy) -> u64 {
     match cause {
         RemovedBy::Removal(Cause::Expired { idle_ms }) => idle_ms,

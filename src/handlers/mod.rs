@@ -1,5 +1,5 @@
-//! The rules of a nameserver. Plain functions: a read gets the tables and returns a reply; a write returns the change to
-//! propose and the shape of the reply to its outcome. No Raft, no socket, no clock.
+//! The rules of a nameserver. Plain functions: a read gets the tables and returns a reply; a write returns the change
+//! to propose and the shape of the reply to its outcome. No Raft, no socket, no clock.
 //!
 //! One file per family: [`route`], [`broker`], [`topic`], [`kv`], [`settings`]. [`plan()`] and [`read`] call them.
 

@@ -12,7 +12,7 @@ use storage::command::{Change, Name, UpdateSettings};
 pub const JAVA_PATHS: [&str; 3] = ["configStorePath", "kvConfigPath", "rocketmqHome"];
 /// The key of the list of further keys that no request may change.
 const BLACK_LIST_KEY: &str = "configBlackList";
-/// What Java's own list names.
+/// The keys of the list that code 319 shows by default, as Java does.
 const BLACK_LIST_DEFAULT: [&str; 3] = [BLACK_LIST_KEY, "configStorePath", "kvConfigPath"];
 
 /// Settings of this node that code 319 shows and code 318 does not change.
@@ -25,7 +25,7 @@ pub struct NodeSettings {
 }
 
 impl Default for NodeSettings {
-    /// What a node of Java's defaults shows.
+    /// The settings of a node with Java's defaults.
     fn default() -> Self {
         let shown =
             [("bindAddress", "0.0.0.0"), ("listenPort", "9876"), ("serverChannelMaxIdleTimeSeconds", "120")];
@@ -34,7 +34,7 @@ impl Default for NodeSettings {
 }
 
 impl NodeSettings {
-    /// Settings of a node that shows these, by key; `black_list` is the text of `configBlackList`: keys with `;` between.
+    /// The settings of a node, by key; `black_list` is the text of `configBlackList`: keys separated by `;`.
     #[must_use]
     pub fn new(shown: impl IntoIterator<Item = (&'static str, String)>, black_list: &str) -> Self {
         let added: Vec<Name> =
@@ -67,8 +67,8 @@ fn is_always_black_listed(key: &str) -> bool {
     key == BLACK_LIST_KEY || JAVA_PATHS.contains(&key)
 }
 
-/// UPDATE_NAMESRV_CONFIG: one entry for the whole request, or nothing of it. Settings of the node are left out with
-/// a warning; unknown keys and bad values are ignored where the command is applied.
+/// UPDATE_NAMESRV_CONFIG: the whole request is one entry, or nothing of it is proposed. Settings of the node are left
+/// out with a warning; apply ignores unknown keys and bad values.
 #[must_use]
 pub fn update(properties: Vec<(Name, Name)>, node: &NodeSettings) -> Plan<'static> {
     if properties.iter().any(|(key, _)| node.is_black_listed(key)) {

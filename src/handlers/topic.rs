@@ -52,8 +52,8 @@ pub fn list_of_cluster(cluster: Option<&str>, table: &RouteInfo) -> Reply {
     Reply::with_body(body::topic_list(topics, None))
 }
 
-/// GET_SYSTEM_TOPIC_LIST_FROM_NS: the names of clusters and brokers, which are topics too, and the address of a broker that
-/// has them.
+/// GET_SYSTEM_TOPIC_LIST_FROM_NS: the names of clusters and brokers, which are topics too, and the address of a broker
+/// that has them.
 #[must_use]
 pub fn list_system(table: &RouteInfo) -> Reply {
     let clusters = table.clusters().map(|(name, _)| &**name);

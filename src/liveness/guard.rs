@@ -1,36 +1,36 @@
-//! The mass eviction guard: when most brokers seem to be gone at once, the fault is more likely ours or the
-//! network's, and an empty table would make an outage of it.
+//! The mass eviction guard (Eureka's self-preservation): when most brokers seem to be gone at once, the fault is more
+//! likely ours or the network's, and an empty table would turn it into an outage.
 
-use super::clock::Running;
 use super::{GuardStatus, LivenessOptions};
 use std::collections::VecDeque;
 use std::time::Duration;
+use storage::Position;
 use storage::route_info::BrokerKey;
 
-/// Fewer removals than this within the window are never held back, and neither is anybody of so few brokers.
+/// Fewer removals than this within the window are never held back, nor is a broker of so few.
 pub(super) const GUARD_BROKERS_MIN: usize = 5;
 
-/// A broker that would be removed now.
+/// A broker that would be removed now. All moments are in-service time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Candidate {
     pub(super) key: BrokerKey,
-    /// When it last lived for certain.
-    pub(super) spoke: Running,
-    /// When it was last heard, moved on by the time of which nobody can tell.
-    pub(super) heard: Running,
-    /// When its own timeout has passed.
-    pub(super) due: Running,
+    /// The registration to remove.
+    pub(super) incarnation: Position,
+    /// When it was certainly alive.
+    pub(super) alive: Duration,
+    /// Since when it is idle.
+    pub(super) idle_since: Duration,
+    /// When its lease expires.
+    pub(super) deadline: Duration,
 }
 
-/// Looks at how many brokers fewer there are than at any time within the window, and holds removals above the share
-/// back. Brokers that left and came back, or made room for others, are no loss and do not count.
+/// Compares how many brokers there are with how many there were at any time within the window, and holds removals above
+/// the share back. A broker that left and came back, or made room for another, is no loss and does not count.
 ///
-/// Each voter counts the removals that it applies, so that the next leader goes on where the last one stopped: while
-/// protection lasts, a broker that was not heard since it began is held. Those that were heard since are alive and
-/// have had no part in it: they are judged among themselves, as if there were no others, and protection begins anew
-/// when most of them go. A voter that was not there when it began
-/// learns of it from those that were, or each restart of a leader would cost another share. When all are restarted at
-/// the same time, nobody knows, and everybody has a full timeout.
+/// Each node counts the removals that it applies, so that the next leader goes on where the last one stopped. While the
+/// guard is active, a broker that was not heard since it began is held. Those that were heard since are alive and had
+/// no part in the loss: they are judged among themselves, and the guard begins anew when most of them go. Begin and end are log
+/// entries, from which a restarted node knows that the guard is active.
 #[derive(Debug)]
 pub(super) struct Guard {
     enabled: bool,
@@ -38,12 +38,10 @@ pub(super) struct Guard {
     window: Duration,
     hold: Duration,
     /// When removals were applied, and how many brokers there were just before, of those that count.
-    applied: VecDeque<(Running, usize)>,
-    since: Option<Running>,
-    /// That brokers are held for their silence was logged, once for each time that it begins.
-    said: bool,
-    /// When it ended last.
-    ended: Option<Running>,
+    applied: VecDeque<(Duration, usize)>,
+    since: Option<Duration>,
+    /// That idle brokers are held was logged, once for each begin.
+    logged: bool,
 }
 
 impl Guard {
@@ -55,51 +53,54 @@ impl Guard {
             hold: options.guard_hold,
             applied: VecDeque::new(),
             since: None,
-            said: false,
-            ended: None,
+            logged: false,
         }
     }
 
-    /// Whether a broker that was last heard for certain then counts, as a living or a lost one: the others are held.
-    pub(super) fn counts(&self, spoke: Running) -> bool {
-        self.since.is_none_or(|since| spoke > since)
+    /// The table says whether the guard is active. A node that did not see it begin counts from now.
+    pub(super) fn follow(&mut self, now: Duration, active: bool) {
+        match (active, self.since) {
+            (true, None) if self.enabled => self.begin(now),
+            (false, Some(_)) => self.since = None,
+            _ => {}
+        }
+    }
+
+    /// Whether a broker that was certainly alive then counts, as a living or a lost one: the others are held.
+    pub(super) fn counts(&self, alive: Duration) -> bool {
+        self.since.is_none_or(|since| alive > since)
     }
 
     /// Splits the candidates into those that may go and those that are held. `population`: brokers in the table that
-    /// count; `under_way`: those of them whose removal is proposed.
+    /// count; `proposed`: those of them whose removal is proposed.
     pub(super) fn admit(
         &mut self,
-        now: Running,
+        now: Duration,
         population: usize,
-        under_way: usize,
+        proposed: usize,
         candidates: Vec<Candidate>,
     ) -> (Vec<Candidate>, Vec<Candidate>) {
         if !self.enabled || candidates.is_empty() {
             return (candidates, Vec::new());
         }
-        let (mut go, rest): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|c| now >= c.due + self.hold);
-        let (mut rest, mut held): (Vec<_>, Vec<_>) = rest.into_iter().partition(|c| self.counts(c.spoke));
-        if !held.is_empty() && !std::mem::replace(&mut self.said, true) {
+        let (mut go, rest): (Vec<_>, Vec<_>) =
+            candidates.into_iter().partition(|c| now >= c.deadline + self.hold);
+        let (mut rest, mut held): (Vec<_>, Vec<_>) = rest.into_iter().partition(|c| self.counts(c.alive));
+        if !held.is_empty() && !std::mem::replace(&mut self.logged, true) {
             tracing::warn!(
                 held = held.len(),
                 brokers = population,
-                "silent brokers are kept by the mass eviction guard"
+                "idle brokers are kept by the mass eviction guard"
             );
         }
         let most = self.most_within_window(now, population);
-        let counted = most - population + under_way + go.iter().filter(|c| self.counts(c.spoke)).count();
+        let counted = most - population + proposed + go.iter().filter(|c| self.counts(c.alive)).count();
         let share = self.share(most);
         let total = counted + rest.len();
         if total >= GUARD_BROKERS_MIN && total > share {
-            rest.sort_by(|a, b| (a.heard, &a.key).cmp(&(b.heard, &b.key)));
+            rest.sort_by(|a, b| (a.idle_since, &a.key).cmp(&(b.idle_since, &b.key)));
             let above = rest.split_off(share.saturating_sub(counted).min(rest.len()));
             if !above.is_empty() {
-                tracing::warn!(
-                    held = above.len(),
-                    brokers = population,
-                    "most brokers are gone at once: those above the share are kept for now; switch the mass \
-                     eviction guard off to let them go"
-                );
                 self.begin(now);
             }
             held.extend(above);
@@ -108,15 +109,15 @@ impl Guard {
         (go, held)
     }
 
-    /// Protection begins, or begins anew: who is heard from now on counts, and nobody else.
-    fn begin(&mut self, now: Running) {
-        (self.since, self.said) = (Some(now), false);
+    /// The guard begins, or begins anew: brokers heard from now on count, and no others.
+    fn begin(&mut self, now: Duration) {
+        (self.since, self.logged) = (Some(now), false);
         self.applied.clear();
     }
 
     /// Removals by expiry or disconnect were applied. `count` and `population`: those that counted before, and the
     /// brokers left in the table that count.
-    pub(super) fn applied(&mut self, now: Running, count: usize, population: usize) {
+    pub(super) fn applied(&mut self, now: Duration, count: usize, population: usize) {
         if count == 0 {
             return;
         }
@@ -124,56 +125,31 @@ impl Guard {
         let most = self.most_within_window(now, population);
         let lost = most - population;
         if self.enabled && lost >= GUARD_BROKERS_MIN && lost >= self.share(most) && population > 0 {
-            tracing::warn!(
-                lost,
-                brokers = population,
-                "as many brokers as may be are gone at once: those that are silent as well are kept from now on, by the \
-                 mass eviction guard"
-            );
             self.begin(now);
         }
     }
 
-    /// Another voter has been protecting for so long. The end of what this one has ended itself it knows better.
-    pub(super) fn adopt(&mut self, now: Running, protected_for: Duration) {
-        let began = now.saturating_sub(protected_for);
-        if self.enabled && self.since.is_none() && self.ended.is_none_or(|ended| ended < began) {
-            tracing::info!(
-                ?protected_for,
-                "another node's mass eviction guard is keeping brokers: so does this one"
-            );
-            self.since = Some(began);
-        }
-    }
-
-    /// This node has no say: it protects nobody, and remembers nothing.
-    pub(super) fn forget(&mut self) {
-        self.since = None;
-        self.applied.clear();
-    }
-
     /// Until when a held broker is kept at most.
-    pub(super) fn kept_until(&self, candidate: &Candidate) -> Running {
-        candidate.due + self.hold
+    pub(super) fn kept_until(&self, candidate: &Candidate) -> Duration {
+        candidate.deadline + self.hold
     }
 
-    /// Ends the protection when `silent_since` finds no broker that was last heard before it began.
-    pub(super) fn review(&mut self, now: Running, silent_since: impl FnOnce(Running) -> bool) {
-        if self.since.is_some_and(|since| !silent_since(since)) {
-            tracing::info!("the mass eviction guard keeps no broker any more");
-            (self.since, self.ended) = (None, Some(now));
+    /// Ends when `idle_since` finds no broker that was last heard before it began.
+    pub(super) fn review(&mut self, idle_since: impl FnOnce(Duration) -> bool) {
+        if self.since.is_some_and(|since| !idle_since(since)) {
+            self.since = None;
         }
     }
 
-    /// Since when the guard protects.
-    pub(super) fn since(&self) -> Option<Running> {
+    /// In-service time since which it is active.
+    pub(super) fn since(&self) -> Option<Duration> {
         self.since
     }
 
-    /// Its status; `held` is counted by the caller.
-    pub(super) fn status(&self, now: Running, held: usize) -> GuardStatus {
-        let protected_for = self.since.map(|since| now.saturating_sub(since));
-        GuardStatus { enabled: self.enabled, protected_for, held }
+    /// Its status; the caller counts `held`.
+    pub(super) fn status(&self, now: Duration, held: usize) -> GuardStatus {
+        let active_for = self.since.map(|since| now.saturating_sub(since));
+        GuardStatus { enabled: self.enabled, active_for, held }
     }
 
     fn share(&self, population: usize) -> usize {
@@ -181,7 +157,7 @@ impl Guard {
     }
 
     /// The largest number of brokers within the window, those of now included.
-    fn most_within_window(&mut self, now: Running, population: usize) -> usize {
+    fn most_within_window(&mut self, now: Duration, population: usize) -> usize {
         while self.applied.front().is_some_and(|(at, _)| *at + self.window <= now) {
             self.applied.pop_front();
         }
@@ -193,7 +169,7 @@ impl Guard {
 mod tests {
     use super::*;
 
-    const fn secs(n: u64) -> Running {
+    const fn secs(n: u64) -> Duration {
         Duration::from_secs(n)
     }
 
@@ -201,12 +177,13 @@ mod tests {
         Guard::new(&LivenessOptions::new(1))
     }
 
-    fn gone(heard: u64, from: u32, to: u32) -> Vec<Candidate> {
+    fn gone(last_heartbeat: u64, from: u32, to: u32) -> Vec<Candidate> {
         let candidate = |n| Candidate {
             key: BrokerKey { cluster: "c".into(), address: format!("{n:03}").into() },
-            spoke: secs(heard),
-            heard: secs(heard),
-            due: secs(heard + 120),
+            incarnation: Position::default(),
+            alive: secs(last_heartbeat),
+            idle_since: secs(last_heartbeat),
+            deadline: secs(last_heartbeat + 120),
         };
         (from..to).map(candidate).collect()
     }
@@ -224,11 +201,11 @@ mod tests {
         let rest = gone(100, 30, 50);
         assert_eq!(counts(guard.admit(secs(101), 20, 0, rest.clone())), (0, 20));
         assert_eq!(counts(guard.admit(secs(150), 20, 0, rest.clone())), (0, 20), "also after the window");
-        assert_eq!(guard.status(secs(150), 20).protected_for, Some(secs(49)));
+        assert_eq!(guard.status(secs(150), 20).active_for, Some(secs(49)));
         assert_eq!(counts(guard.admit(secs(819), 20, 0, rest.clone())), (0, 20));
         assert_eq!(counts(guard.admit(secs(820), 20, 0, rest)), (20, 0));
-        guard.review(secs(820), |since| since < secs(101));
-        assert_eq!(guard.status(secs(820), 0).protected_for, None);
+        guard.review(|since| since < secs(101));
+        assert_eq!(guard.status(secs(820), 0).active_for, None);
     }
 
     #[test]
@@ -283,19 +260,19 @@ mod tests {
     }
 
     #[test]
-    fn who_was_heard_since_it_began_goes_at_once_and_the_others_do_not() {
+    fn a_broker_with_a_heartbeat_since_it_began_goes_at_once_and_others_do_not() {
         let mut guard = a_second_later();
         let mut both = gone(101, 31, 32);
         both.extend(gone(99, 32, 33));
         let (go, held) = guard.admit(secs(101), 10, 0, both);
-        assert_eq!((go[0].spoke, held[0].spoke), (secs(101), secs(99)));
+        assert_eq!((go[0].alive, held[0].alive), (secs(101), secs(99)));
         for n in 33..37 {
             assert_eq!(counts(guard.admit(secs(102), 10, 0, gone(99, n, n + 1))), (0, 1), "one by one");
         }
     }
 
     #[test]
-    fn protection_begins_anew_when_most_of_those_that_were_heard_since_go() {
+    fn it_begins_again_when_most_of_those_that_were_alive_since_go() {
         // All at once.
         let mut guard = a_second_later();
         assert_eq!(counts(guard.admit(secs(102), 10, 0, gone(101, 30, 40))), (6, 4));
@@ -323,26 +300,23 @@ mod tests {
     }
 
     #[test]
-    fn a_voter_that_was_not_there_goes_on_where_the_others_are() {
-        let mut newcomer = guard();
-        newcomer.adopt(secs(130), Duration::from_secs(29));
-        let heard_again = gone(110, 0, 1);
-        assert_eq!(counts(newcomer.admit(secs(131), 1, 0, heard_again)), (1, 0));
-        assert_eq!(counts(newcomer.admit(secs(131), 0, 0, gone(100, 30, 50))), (0, 20));
-        assert_eq!(newcomer.status(secs(131), 20).protected_for, Some(secs(30)));
-        newcomer.review(secs(140), |_| false);
-        newcomer.adopt(secs(141), Duration::from_secs(40));
-        assert_eq!(newcomer.since(), None, "it has ended here");
-        newcomer.adopt(secs(160), Duration::from_secs(5));
-        assert_eq!(newcomer.since(), Some(secs(155)), "another one");
+    fn a_node_that_did_not_see_it_begin_learns_it_from_the_table() {
+        let mut restarted = guard();
+        restarted.follow(secs(130), true);
+        restarted.follow(secs(131), true);
+        assert_eq!(counts(restarted.admit(secs(132), 0, 0, gone(100, 30, 50))), (0, 20));
+        assert_eq!(counts(restarted.admit(secs(132), 1, 0, gone(131, 0, 1))), (1, 0), "heard since");
+        assert_eq!(restarted.status(secs(132), 20).active_for, Some(secs(2)));
+        restarted.follow(secs(140), false);
+        assert_eq!(restarted.since(), None);
     }
 
     #[test]
-    fn switched_off_it_holds_nobody() {
+    fn switched_off_it_holds_no_broker() {
         let mut guard = Guard::new(&LivenessOptions { guard: false, ..LivenessOptions::new(1) });
         assert_eq!(counts(guard.admit(secs(100), 50, 0, gone(90, 0, 50))), (50, 0));
         guard.applied(secs(100), 50, 0);
-        guard.adopt(secs(100), Duration::from_secs(1));
+        guard.follow(secs(100), true);
         assert_eq!(guard.status(secs(100), 0), GuardStatus::default());
     }
 }

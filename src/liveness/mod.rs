@@ -1,38 +1,37 @@
-//! Which brokers are alive: the sessions of this node, reports to every voter, the ledger of last-heard, and the
-//! removals that a leader decides from it. Soft state: nothing here is stored, and removals are log entries.
+//! Which brokers are alive.
+//!
+//! Each node keeps its own sessions and reports them to the leader; only the leader keeps leases and decides which brokers
+//! are gone. All of that is soft state: removals, and begin and end of the mass eviction guard, are log entries.
+//!
+//! `driver`, `tasks` → `tracker` → `sessions`, `reporter` (every node) and `leader` → `nodes`, `leases`, `disconnects`,
+//! `removals`, `guard`. Nothing but `driver` and `tasks` waits, spawns or reads a clock.
 
-mod by_broker;
 mod clock;
-mod confirmations;
-mod core;
-mod decide;
-mod exchange;
+mod contact;
+mod disconnects;
+mod driver;
 mod guard;
-mod inheritance;
-mod ledger;
-mod marks;
+mod leader;
+mod leases;
+mod messages;
+mod nodes;
 mod notices;
-mod own;
-mod quorum;
 mod removals;
-mod report;
+mod reporter;
 mod sessions;
-mod shell;
-mod shown;
 mod status;
-mod stream;
 mod tasks;
-mod telling;
-mod views;
+mod tracker;
 
 #[cfg(test)]
 mod tests;
 
 pub use notices::MinBrokerIdNotice;
-pub use status::{BrokerStatus, Counters, GuardStatus, LivenessStatus, PeerStatus, Strength, Totals};
+pub use status::{Counters, GuardStatus, LivenessStatus, NodeStatus, Strength, Totals};
 
+use driver::Driver;
 use raft::{NodeId, PeerMessages};
-use shell::Shell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use storage::Position;
@@ -41,38 +40,32 @@ use storage::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// Notices that wait for the one who sends them; more are dropped, with a warning.
+/// Notices that wait to be sent; more are dropped, with a warning.
 pub const NOTICES_WAITING_MAX: usize = 1_024;
 
 /// A connection of this node, numbered since the process started. Never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
 
-/// What was heard of a broker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heard {
-    /// REGISTER_BROKER that was accepted, or that changes nothing and is about to be confirmed: the session is
-    /// strong from now on.
-    Register,
-    /// BROKER_HEARTBEAT or QUERY_DATA_VERSION, or a REGISTER_BROKER that has just arrived and must be proposed: the
-    /// session is weak unless it is strong already.
-    Heartbeat,
-}
-
-/// Who ended a connection.
+/// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClosedBy {
-    /// The peer: close, reset, keep-alive or user time-out.
+    /// The peer ended it: close, reset, keep-alive or user time-out.
     Peer,
-    /// We did: idle, limit, broken frame, stop. Removes nobody.
-    Us,
+    /// This node ended it: idle, limit, broken frame, stop. Removes no broker.
+    ThisNode,
 }
 
-/// The leader's word on a broker.
+/// The table of sessions is full: the request is to be refused with SYSTEM_BUSY.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no further session fits this node's table of sessions")]
+pub struct SessionsFull;
+
+/// The leader's answer about a broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Known {
-    /// In the table, and no removal is under way.
-    Known {
+pub enum RegistrationStatus {
+    /// In the table, and no removal is proposed.
+    Registered {
         /// The leader's term.
         term: u64,
         /// The broker's incarnation at the leader.
@@ -80,10 +73,19 @@ pub enum Known {
         /// The leader's applied index: answer once this node has applied that.
         applied: u64,
     },
-    /// Not in the table (`confirm`: and no removal is under way any more, so what is proposed now comes after it).
-    Unknown,
+    /// Not in the table, and no removal is proposed any more: what is proposed now comes after it.
+    NotRegistered,
     /// The leader cannot say now (no leader, no lease, own term not applied), or did not answer by the deadline.
     NotNow,
+}
+
+/// How long brokers have been idle.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct IdleTimes {
+    /// As the leader knows it from all nodes; otherwise only this node's own sessions count.
+    pub everywhere: bool,
+    /// Milliseconds since the last heartbeat.
+    pub idle_ms: BTreeMap<BrokerKey, u64>,
 }
 
 /// Settings of liveness.
@@ -99,9 +101,8 @@ pub struct LivenessOptions {
     pub guard_window: Duration,
     /// How long a broker is kept at most after its own timeout has passed.
     pub guard_hold: Duration,
-    /// How many (connection, broker) pairs this node follows. Brokers beyond are heard, but their sessions are not
-    /// followed, so that they leave by their timeout only.
-    pub session_pairs_max: usize,
+    /// Pairs of a connection and a broker that this node tracks. Further brokers are refused with SYSTEM_BUSY.
+    pub sessions_max: usize,
 }
 
 impl LivenessOptions {
@@ -114,7 +115,7 @@ impl LivenessOptions {
             guard_share_percent: 60,
             guard_window: Duration::from_secs(10),
             guard_hold: Duration::from_secs(600),
-            session_pairs_max: 65_536,
+            sessions_max: 65_536,
         }
     }
 }
@@ -125,7 +126,7 @@ pub struct Parts {
     pub liveness: Liveness,
     /// Takes the messages of other nodes: give it to `raft::Node::open`.
     pub messages: Arc<dyn PeerMessages>,
-    /// Connections to close since a broker of theirs expired (answer the close with [`ClosedBy::Us`]).
+    /// Connections to close since a broker of theirs expired (answer the close with [`ClosedBy::ThisNode`]).
     pub expired: mpsc::UnboundedReceiver<SessionId>,
     /// Notices to send to brokers. When the receiver is slow, notices are dropped and counted in the log.
     pub notices: mpsc::Receiver<MinBrokerIdNotice>,
@@ -133,13 +134,13 @@ pub struct Parts {
 
 /// The handle that connections and the service use. Clones are the same.
 ///
-/// A registration that changes nothing: [`heard`](Self::heard) with [`Heard::Register`] first, then
-/// [`confirm`](Self::confirm), so that the leader sees the session before it gives its word. One that changes
-/// something: `heard` with [`Heard::Heartbeat`] when it arrives (its connection speaks, whatever becomes of it),
-/// propose, then `heard` with [`Heard::Register`] when it was accepted. A connection's [`closed`](Self::closed) comes last of all.
+/// A registration that changes nothing: a strong [`heartbeat`](Self::heartbeat) first, then [`confirm`](Self::confirm), so
+/// that the leader sees the session before it answers. One that changes something: a weak heartbeat when it arrives (its
+/// connection speaks, whatever becomes of it), propose, then a strong one when it was accepted. A connection's
+/// [`close`](Self::close) comes last of all.
 #[derive(Clone)]
 pub struct Liveness {
-    shell: Arc<Shell>,
+    driver: Arc<Driver>,
 }
 
 impl Liveness {
@@ -149,67 +150,80 @@ impl Liveness {
     pub fn new(options: LivenessOptions, runtime: Arc<dyn Runtime>) -> Parts {
         let (expired_to, expired) = mpsc::unbounded_channel();
         let (notices_to, notices) = mpsc::channel(NOTICES_WAITING_MAX);
-        let shell = Arc::new(Shell::new(&options, runtime, expired_to, notices_to));
-        Parts { liveness: Self { shell: shell.clone() }, messages: shell, expired, notices }
+        let driver = Arc::new(Driver::new(&options, runtime, expired_to, notices_to));
+        Parts { liveness: Self { driver: driver.clone() }, messages: driver, expired, notices }
     }
 
     /// Starts reporting and deciding; a second call does nothing. Must be called within a Tokio runtime.
     pub fn start(&self, node: raft::Node) {
-        if self.shell.set_node(node.clone()) {
-            tasks::start(&self.shell, node);
+        if self.driver.set_node(node.clone()) {
+            tasks::start(&self.driver, node);
         }
     }
 
     /// Ends its tasks: nothing is reported or decided any more.
     pub fn stop(&self) {
-        self.shell.stop();
+        self.driver.stop();
     }
 
-    /// A broker was heard on a connection (oneway requests too).
-    pub fn heard(&self, session: SessionId, broker: &BrokerKey, what: Heard) {
-        self.shell.heard(session, broker, what);
+    /// A broker was heard on a connection (oneway requests too): `Strong` after a REGISTER_BROKER that was accepted or
+    /// is about to be confirmed, `Weak` after any other request of a broker.
+    ///
+    /// # Errors
+    /// No further session fits; the broker was not noted in any way.
+    pub fn heartbeat(
+        &self,
+        session: SessionId,
+        broker: &BrokerKey,
+        strength: Strength,
+    ) -> Result<(), SessionsFull> {
+        self.driver.heartbeat(session, broker, strength)
     }
 
-    /// Asks the leader whether it knows the broker: an unchanged REGISTER is answered only when it does.
-    /// Goes out at once; asks again until there is a word or the deadline has come.
-    pub async fn confirm(&self, broker: &BrokerKey, deadline: Instant) -> Known {
-        let told = match self.shell.with_leader(|core, now, leader| core.confirm(now, broker, leader)) {
-            Ok(known) => return known,
-            Err(told) => told,
-        };
-        match tokio::time::timeout_at(deadline, told).await {
-            Ok(Ok(known)) => known,
-            Ok(Err(_)) | Err(_) => Known::NotNow,
+    /// Asks the leader for the registration status of a broker: an unchanged REGISTER is answered only when it is
+    /// registered. Goes out at once; asks again until there is an answer or the deadline has come.
+    pub async fn confirm(&self, broker: &BrokerKey, deadline: Instant) -> RegistrationStatus {
+        let asked = self.driver.with_leader(|tracker, now, leader| tracker.confirm(now, broker, leader));
+        match asked {
+            Ok(status) => status,
+            Err(answer) => match tokio::time::timeout_at(deadline, answer).await {
+                Ok(Ok(status)) => status,
+                Ok(Err(_)) | Err(_) => RegistrationStatus::NotNow,
+            },
         }
     }
 
-    /// The leader's last word on a broker that has a session here, without asking.
+    /// Whether the leader said last that a broker with a session here is not registered. Asks nothing.
     #[must_use]
-    pub fn last_word(&self, broker: &BrokerKey) -> Option<Known> {
-        self.shell.with_leader(|core, _, leader| core.last_word(broker, leader))
+    pub fn is_not_registered(&self, broker: &BrokerKey) -> bool {
+        self.driver.with_leader(|tracker, _, leader| tracker.is_not_registered(broker, leader))
     }
 
     /// A connection is over, and all registrations that were in flight on it have their outcome.
-    pub fn closed(&self, session: SessionId, by: ClosedBy) {
-        self.shell.with(|core, now| core.closed(now, session, by));
+    pub fn close(&self, session: SessionId, by: ClosedBy) {
+        self.driver.with(|tracker, now| tracker.close(now, session, by));
     }
 
-    /// Milliseconds since a broker of the table was last heard anywhere, as this node's ledger has it. `None` at a node
-    /// without a vote, which is not told of heartbeats.
+    /// Milliseconds since a broker's last heartbeat: anywhere at the leader, over a connection of this node otherwise.
     #[must_use]
-    pub fn silence_ms(&self, broker: &BrokerKey) -> Option<u64> {
-        self.shell.with(|core, now| core.silence(now, broker)).map(clock::millis)
+    pub fn idle_ms(&self, broker: &BrokerKey) -> Option<u64> {
+        self.driver.with(|tracker, now| tracker.idle(now, broker)).map(clock::millis)
     }
 
-    /// Brokers, streams, guard and counters.
+    /// The idle times of all brokers: the leader's, or this node's own when the leader does not answer by the deadline.
+    pub async fn idle_times(&self, deadline: Instant) -> IdleTimes {
+        self.driver.idle_times(deadline).await
+    }
+
+    /// Nodes, guard and counters.
     #[must_use]
     pub fn status(&self) -> LivenessStatus {
-        self.shell.with(|core, now| core.status(now))
+        self.driver.with(|tracker, now| tracker.status(now))
     }
 
     /// Guard and counters alone.
     #[must_use]
     pub fn totals(&self) -> Totals {
-        self.shell.with(|core, now| core.totals(now))
+        self.driver.with(|tracker, now| tracker.totals(now))
     }
 }

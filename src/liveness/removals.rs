@@ -1,6 +1,5 @@
 //! Removals that this leader has proposed and not yet seen applied.
 
-use super::clock::Running;
 use raft::ProposeError;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +8,7 @@ use storage::route_info::BrokerKey;
 
 /// After a refused proposal, before the next.
 pub(super) const PROPOSE_AGAIN_AFTER: Duration = Duration::from_millis(100);
-/// After an unknown outcome, before it is taken that nothing more of it can enter the log.
+/// After an unknown outcome, before the leader takes it that nothing more of it can enter the log.
 pub(super) const DOUBT_FOR: Duration = Duration::from_secs(1);
 
 /// What a proposal came to.
@@ -36,44 +35,35 @@ impl From<ProposeError> for ProposalEnd {
 enum State {
     Proposed,
     /// Outcome unknown since then.
-    Doubtful(Running),
+    Doubtful(Duration),
     /// Settled once this index is applied: an entry of it, if any, is not behind that.
     SettledBy(u64),
 }
 
-/// Batches under way in one term of this leader.
+/// Batches that the leader of one term has proposed. What was proposed in an earlier term is settled: a leader decides only
+/// after it has applied an entry of its own term, which stands behind all of that.
 #[derive(Debug, Default)]
 pub(super) struct Removals {
-    term: u64,
     last: u64,
     batches: BTreeMap<u64, State>,
     brokers: BTreeMap<BrokerKey, (u64, Position)>,
-    not_before: Running,
+    /// Running time before which nothing is proposed.
+    not_before: Duration,
 }
 
 impl Removals {
-    /// Begins a term. What was under way in an earlier one is settled: a leader decides and gives its word only
-    /// after it has applied an entry of its own term, which comes after all of them. Gives whether it is a new one.
-    pub(super) fn begin_term(&mut self, term: u64) -> bool {
-        if self.term == term {
-            return false;
-        }
-        *self = Self { term, last: self.last, ..Self::default() };
-        true
+    /// Whether the removal of this registration is proposed and not settled.
+    pub(super) fn contains(&self, broker: &BrokerKey, incarnation: Position) -> bool {
+        self.brokers.get(broker).is_some_and(|(_, removed)| *removed == incarnation)
     }
 
-    /// Whether the removal of this registration is under way.
-    pub(super) fn contains(&self, term: u64, broker: &BrokerKey, incarnation: Position) -> bool {
-        self.term == term && self.brokers.get(broker).is_some_and(|(_, removed)| *removed == incarnation)
-    }
-
-    /// The brokers whose removals are under way.
+    /// The brokers whose removals are proposed.
     pub(super) fn brokers(&self) -> impl ExactSizeIterator<Item = &BrokerKey> {
         self.brokers.keys()
     }
 
     /// Whether a proposal may be made now: one at a time, so that what is decided meanwhile goes together.
-    pub(super) fn may_propose(&self, now: Running) -> bool {
+    pub(super) fn may_propose(&self, now: Duration) -> bool {
         now >= self.not_before && !self.batches.values().any(|state| *state == State::Proposed)
     }
 
@@ -85,29 +75,29 @@ impl Removals {
         self.last
     }
 
-    /// A proposal ended. Gives the brokers that may be decided on again.
-    pub(super) fn ended(&mut self, now: Running, batch: u64, end: ProposalEnd) -> Vec<BrokerKey> {
-        let Some(state) = self.batches.get_mut(&batch) else { return Vec::new() };
+    /// A proposal ended. Unless its outcome is unknown, its brokers may be decided on again.
+    pub(super) fn ended(&mut self, now: Duration, batch: u64, end: ProposalEnd) {
+        let Some(state) = self.batches.get_mut(&batch) else { return };
         match end {
             ProposalEnd::Unknown => {
                 *state = State::Doubtful(now);
-                return Vec::new();
+                return;
             }
             ProposalEnd::Refused => self.not_before = now + PROPOSE_AGAIN_AFTER,
             ProposalEnd::Applied => {}
         }
         self.batches.remove(&batch);
-        self.forget(|of| of == batch)
+        self.brokers.retain(|_, (of, _)| *of != batch);
     }
 
     /// Whether a doubtful batch waits to learn the end of the log.
-    pub(super) fn wants_last_index(&self, now: Running) -> bool {
+    pub(super) fn wants_last_index(&self, now: Duration) -> bool {
         let doubtful = |state: &State| matches!(state, State::Doubtful(since) if now >= *since + DOUBT_FOR);
         self.batches.values().any(doubtful)
     }
 
     /// The last index of this leader's log.
-    pub(super) fn last_index(&mut self, now: Running, index: u64) {
+    pub(super) fn last_index(&mut self, now: Duration, index: u64) {
         for state in self.batches.values_mut() {
             if matches!(state, State::Doubtful(since) if now >= *since + DOUBT_FOR) {
                 *state = State::SettledBy(index);
@@ -120,19 +110,6 @@ impl Removals {
         self.batches.retain(|_, state| !matches!(state, State::SettledBy(by) if *by <= index));
         let Self { batches, brokers, .. } = self;
         brokers.retain(|_, (batch, _)| batches.contains_key(batch));
-    }
-
-    fn forget(&mut self, which: impl Fn(u64) -> bool) -> Vec<BrokerKey> {
-        let gone: Vec<_> = self
-            .brokers
-            .iter()
-            .filter(|(_, (batch, _))| which(*batch))
-            .map(|(broker, _)| broker.clone())
-            .collect();
-        for broker in &gone {
-            self.brokers.remove(broker);
-        }
-        gone
     }
 }
 
@@ -148,7 +125,6 @@ mod tests {
 
     fn removals() -> (Removals, u64) {
         let mut removals = Removals::default();
-        assert!(removals.begin_term(3));
         let batch = removals.propose([(key(), AT)].into_iter());
         (removals, batch)
     }
@@ -156,37 +132,29 @@ mod tests {
     #[test]
     fn a_refused_proposal_is_made_again_after_a_moment() {
         let (mut removals, batch) = removals();
-        assert!(removals.contains(3, &key(), AT));
-        assert!(!removals.contains(3, &key(), Position { index: 6, number: 0 }), "a successor is not");
-        assert!(!removals.may_propose(Running::ZERO));
+        assert!(removals.contains(&key(), AT));
+        assert!(!removals.contains(&key(), Position { index: 6, number: 0 }), "a successor is not");
+        assert!(!removals.may_propose(Duration::ZERO));
         let refused = ProposeError::Refused("no leader".into());
-        assert_eq!(removals.ended(Running::ZERO, batch, refused.into()), [key()]);
-        assert!(!removals.may_propose(Running::ZERO));
+        removals.ended(Duration::ZERO, batch, refused.into());
+        assert!(!removals.contains(&key(), AT));
+        assert!(!removals.may_propose(Duration::ZERO));
         assert!(removals.may_propose(PROPOSE_AGAIN_AFTER));
     }
 
     #[test]
     fn an_unknown_outcome_stays_under_way_until_the_log_settles_it() {
         let (mut removals, batch) = removals();
-        removals.ended(Running::ZERO, batch, ProposeError::Unknown("not committed in time".into()).into());
-        assert!(removals.contains(3, &key(), AT));
-        assert!(removals.may_propose(Running::ZERO), "others need not wait");
-        assert!(!removals.wants_last_index(Running::ZERO));
+        removals.ended(Duration::ZERO, batch, ProposeError::Unknown("not committed in time".into()).into());
+        assert!(removals.contains(&key(), AT));
+        assert!(removals.may_propose(Duration::ZERO), "others need not wait");
+        assert!(!removals.wants_last_index(Duration::ZERO));
         assert!(removals.wants_last_index(DOUBT_FOR));
         removals.last_index(DOUBT_FOR, 9);
         removals.applied(8);
-        assert!(removals.contains(3, &key(), AT));
+        assert!(removals.contains(&key(), AT));
         removals.applied(9);
-        assert!(!removals.contains(3, &key(), AT));
-        assert_eq!(removals.brokers().len(), 0);
-    }
-
-    #[test]
-    fn a_new_term_settles_everything() {
-        let (mut removals, batch) = removals();
-        assert!(removals.begin_term(4));
-        assert!(!removals.contains(4, &key(), AT));
-        assert!(removals.ended(Running::ZERO, batch, ProposalEnd::Unknown).is_empty(), "a late outcome");
+        assert!(!removals.contains(&key(), AT));
         assert_eq!(removals.brokers().len(), 0);
     }
 }

@@ -1,279 +1,314 @@
-//! The sessions of this node: which brokers speak over which of its connections.
+//! The sessions of this node: which brokers speak over which of its connections, and when each was last heard here.
 
-use super::by_broker::{BrokerMap, Keyed};
-use super::clock::{Running, millis};
-use super::report::{Cause, Change, End, Full, Word};
-use super::telling::{Pace, Waiting};
-use super::{ClosedBy, Heard, SessionId, Strength};
+use super::clock::millis;
+use super::messages::{End, FullReport, SessionChange};
+use super::{ClosedBy, SessionId, SessionsFull, Strength};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasher, DefaultHasher, Hasher};
 use std::time::Duration;
 use storage::Position;
 use storage::route_info::BrokerKey;
 
-/// How many brokers may speak over one connection; further ones count as those beyond `session_pairs_max`.
+/// Brokers that may speak over one connection.
 pub(super) const BROKERS_PER_CONNECTION_MAX: usize = 1_024;
-/// Names of all brokers on connections, and of those that ended theirs, bytes each: what a full report can carry.
+/// Bytes of the names of all brokers with a session, and of those with a pending disconnect: what a full report carries.
 pub(super) const NAMES_BYTES_MAX: usize = 8 << 20;
+/// Pending disconnects that are kept for full reports, and departed brokers.
+const DISCONNECTS_MAX: usize = 65_536;
 
-/// Ends that are kept.
-const ENDS_MAX: usize = 65_536;
-/// How long an end is kept at least for full reports: a report that was lost is replaced well within it.
-const ENDS_KEPT_FOR: Duration = Duration::from_secs(10);
+/// Hashes under a random key: peers choose the names of brokers and must not be able to choose their hashes. The key is
+/// given, since a simulated run must follow from its seed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Keyed(pub(super) u64);
+
+impl BuildHasher for Keyed {
+    type Hasher = DefaultHasher;
+
+    fn build_hasher(&self) -> DefaultHasher {
+        let mut hasher = DefaultHasher::new();
+        hasher.write_u64(self.0);
+        hasher
+    }
+}
 
 /// Sessions of this node.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Sessions {
     connections: HashMap<SessionId, BTreeSet<BrokerKey>>,
-    brokers: BrokerMap<Here>,
-    /// The last end by the peer of brokers that have opened no session here since.
-    ended: BTreeMap<BrokerKey, (End, Running)>,
-    ends: u64,
-    ended_bytes: usize,
-    pairs: usize,
-    pairs_bytes: usize,
-    pairs_max: usize,
+    brokers: HashMap<BrokerKey, BrokerSessions, Keyed>,
+    /// Brokers that were heard since the last report, each once.
+    unreported: Vec<BrokerKey>,
+    /// Heartbeats since the last report of brokers whose last session has ended.
+    last_heartbeats: Vec<(BrokerKey, Duration)>,
+    /// Brokers without a session here, and when each was last heard here.
+    departed: BTreeMap<BrokerKey, Duration>,
+    departed_bytes: usize,
+    /// Disconnects that the leader has not settled yet, with the registration that each session stood for.
+    disconnects: BTreeMap<BrokerKey, Position>,
+    disconnects_bytes: usize,
+    /// Pairs of a connection and a broker.
+    sessions: usize,
+    names_bytes: usize,
+    sessions_max: usize,
     refused: u64,
-    waiting: Waiting,
-    /// Words that waited when the last session of their broker ended.
-    last_words: Vec<(BrokerKey, Running)>,
 }
 
 /// A broker with a session here.
 #[derive(Debug)]
-struct Here {
-    strong: usize,
-    weak: usize,
+struct BrokerSessions {
     over: BTreeMap<SessionId, Strength>,
-    /// The newest registration that was accepted here while sessions were open. A close is told with this one, not
-    /// with the table's: a node that learns late of a close must not take it for the end of a successor.
-    stands_for: Option<Position>,
-    /// It also speaks over a connection that is not followed: that the others end does not mean that it is gone.
-    unfollowed: bool,
-    heard: Running,
-    word: Option<LeaderWord>,
-    pace: Pace,
+    /// The newest registration that was accepted here while sessions were open. A disconnect is reported with this one,
+    /// not with the table's: a node that learns late of a close must not take it for the end of a successor.
+    incarnation: Option<Position>,
+    /// In-service time of the last heartbeat here.
+    last_heartbeat: Duration,
+    is_unreported: bool,
+    /// The leader's last answer said so, and no REGISTER came since.
+    not_registered: bool,
 }
 
-/// What a leader said of a broker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct LeaderWord {
-    pub(super) term: u64,
-    pub(super) applied: u64,
-    pub(super) word: Word,
-}
-
-impl Here {
-    fn new(heard: Running, stands_for: Option<Position>) -> Self {
-        Self {
-            strong: 0,
-            weak: 0,
-            over: BTreeMap::new(),
-            stands_for,
-            unfollowed: false,
-            heard,
-            word: None,
-            pace: Pace::default(),
-        }
-    }
-
+impl BrokerSessions {
     fn strength(&self) -> Option<Strength> {
-        match (self.strong, self.weak) {
-            (0, 0) => None,
-            (0, _) => Some(Strength::Weak),
-            _ => Some(Strength::Strong),
-        }
-    }
-
-    fn count(&mut self, strength: Strength) -> &mut usize {
-        match strength {
-            Strength::Weak => &mut self.weak,
-            Strength::Strong => &mut self.strong,
-        }
+        self.over.values().copied().max()
     }
 }
 
 impl Sessions {
-    /// None yet.
-    pub(super) fn new(keyed: Keyed, pairs_max: usize) -> Self {
-        Self { brokers: BrokerMap::with_hasher(keyed), pairs_max, ..Self::default() }
+    /// None yet; at most so many pairs of a connection and a broker.
+    pub(super) fn new(keyed: Keyed, sessions_max: usize) -> Self {
+        Self {
+            connections: HashMap::new(),
+            brokers: HashMap::with_hasher(keyed),
+            unreported: Vec::new(),
+            last_heartbeats: Vec::new(),
+            departed: BTreeMap::new(),
+            departed_bytes: 0,
+            disconnects: BTreeMap::new(),
+            disconnects_bytes: 0,
+            sessions: 0,
+            names_bytes: 0,
+            sessions_max,
+            refused: 0,
+        }
     }
 
     /// A broker was heard on a connection; after a REGISTER, `incarnation` is what this node's table has. Gives the change
-    /// when a session opened or became strong, or is not followed.
-    pub(super) fn heard(
+    /// when a session opened or became strong.
+    pub(super) fn heartbeat(
         &mut self,
-        at: Running,
+        at: Duration,
         session: SessionId,
-        broker: &BrokerKey,
-        what: Heard,
+        key: &BrokerKey,
+        strength: Strength,
         incarnation: Option<Position>,
-    ) -> Option<Change> {
-        let wanted = match what {
-            Heard::Register => Strength::Strong,
-            Heard::Heartbeat => Strength::Weak,
+    ) -> Result<Option<SessionChange>, SessionsFull> {
+        let known = self.brokers.get_mut(key).filter(|broker| broker.over.contains_key(&session));
+        let broker = match known {
+            Some(broker) => broker,
+            None => self.open(at, session, key)?,
         };
-        let here = self.brokers.get_mut(broker);
-        let had = here.as_ref().and_then(|here| here.over.get(&session)).copied();
-        // A connection that is followed stays so: nothing is looked up for what comes every second.
-        let beyond = had.is_none()
-            && (self.pairs >= self.pairs_max
-                || self.pairs_bytes + broker.name_bytes() > NAMES_BYTES_MAX
-                || self.connections.get(&session).is_some_and(|all| all.len() >= BROKERS_PER_CONNECTION_MAX));
-        if let Some(here) = here {
-            here.heard = at;
-            here.unfollowed |= beyond;
-            here.stands_for = here.stands_for.max(incarnation);
-            if what == Heard::Register {
-                here.word = None;
-            }
+        broker.last_heartbeat = at;
+        broker.incarnation = broker.incarnation.max(incarnation);
+        let newly_unreported = !std::mem::replace(&mut broker.is_unreported, true);
+        broker.not_registered &= strength == Strength::Weak;
+        let had = broker.over.get(&session).copied();
+        broker.over.insert(session, had.map_or(strength, |had| had.max(strength)));
+        let change = (had < Some(strength)).then(|| broker.strength().unwrap_or(strength));
+        if newly_unreported {
+            self.unreported.push(key.clone());
         }
-        if had >= Some(wanted) {
-            return None;
+        if change.is_some() && strength == Strength::Strong {
+            self.settle(key);
         }
-        if beyond {
-            self.refused += 1;
-            let strength = self.brokers.get(broker).and_then(Here::strength);
-            return Some(Change { broker: broker.clone(), strength, cause: Cause::NotFollowed });
-        }
-        let here = self.brokers.entry(broker.clone()).or_insert_with(|| Here::new(at, incarnation));
-        here.over.insert(session, wanted);
-        match had {
-            Some(had) => *here.count(had) -= 1,
-            None => {
-                self.pairs += 1;
-                self.pairs_bytes += broker.name_bytes();
-            }
-        }
-        *here.count(wanted) += 1;
-        let strength = here.strength();
-        self.connections.entry(session).or_default().insert(broker.clone());
-        if self.ended.remove(broker).is_some() {
-            self.ended_bytes -= broker.name_bytes();
-        }
-        Some(Change { broker: broker.clone(), strength, cause: Cause::Opened })
+        Ok(change.map(|strongest| SessionChange::Opened(key.clone(), strongest)))
     }
 
-    /// A connection is over. Gives the changes, one for each broker that spoke over it and whose end matters.
-    ///
-    /// The end of one that was not heard from `steady_from` on is no word of the peer: see [`Core::steady_from`].
-    ///
-    /// [`Core::steady_from`]: super::core::Core::steady_from
-    pub(super) fn closed(
+    /// A broker speaks over a connection for the first time.
+    fn open(
         &mut self,
-        at: Running,
+        at: Duration,
+        session: SessionId,
+        key: &BrokerKey,
+    ) -> Result<&mut BrokerSessions, SessionsFull> {
+        let over_connection = self.connections.get(&session).map_or(0, BTreeSet::len);
+        if self.sessions >= self.sessions_max
+            || self.names_bytes + key.name_bytes() > NAMES_BYTES_MAX
+            || over_connection >= BROKERS_PER_CONNECTION_MAX
+        {
+            self.refused += 1;
+            return Err(SessionsFull);
+        }
+        self.sessions += 1;
+        self.names_bytes += key.name_bytes();
+        self.connections.entry(session).or_default().insert(key.clone());
+        self.forget_departed(key);
+        Ok(self.brokers.entry(key.clone()).or_insert_with(|| BrokerSessions {
+            over: BTreeMap::new(),
+            incarnation: None,
+            last_heartbeat: at,
+            is_unreported: false,
+            not_registered: false,
+        }))
+    }
+
+    /// A connection is over. Gives one change for each broker that spoke over it.
+    ///
+    /// An end counts as the peer's only if the broker was heard from `trust_after` on: see
+    /// [`InServiceClock::trust_disconnects_after`](super::clock::InServiceClock::trust_disconnects_after).
+    pub(super) fn close(
+        &mut self,
         session: SessionId,
         by: ClosedBy,
-        steady_from: Running,
-    ) -> Vec<Change> {
+        trust_after: Duration,
+    ) -> Vec<SessionChange> {
         let mut changes = Vec::new();
-        for broker in self.connections.remove(&session).unwrap_or_default() {
-            self.pairs -= 1;
-            self.pairs_bytes -= broker.name_bytes();
-            let Some(here) = self.brokers.get_mut(&broker) else { continue };
-            let Some(strength) = here.over.remove(&session) else { continue };
-            *here.count(strength) -= 1;
-            let (left, last_strong) = (here.strength(), strength == Strength::Strong && here.strong == 0);
-            let stood_for = here.stands_for.filter(|_| last_strong);
-            let by = if here.unfollowed || here.heard < steady_from { ClosedBy::Us } else { by };
-            if left.is_none() {
-                if here.pace.waits() {
-                    self.last_words.push((broker.clone(), here.heard));
+        for key in self.connections.remove(&session).unwrap_or_default() {
+            let Some(broker) = self.brokers.get_mut(&key) else { continue };
+            let Some(ended) = broker.over.remove(&session) else { continue };
+            self.sessions -= 1;
+            self.names_bytes -= key.name_bytes();
+            let left = broker.strength();
+            let was_last_strong = ended == Strength::Strong && left != Some(Strength::Strong);
+            let stood_for = broker.incarnation.filter(|_| was_last_strong);
+            let end = match by {
+                ClosedBy::Peer if broker.last_heartbeat >= trust_after => {
+                    stood_for.map_or(End::ByPeer, End::Disconnect)
                 }
-                self.brokers.remove(&broker);
-            }
-            let cause = match by {
-                ClosedBy::Us => Cause::EndedByUs,
-                ClosedBy::Peer => Cause::EndedByPeer(self.end(at, &broker, stood_for)),
+                ClosedBy::Peer | ClosedBy::ThisNode => End::ByNode,
             };
-            changes.push(Change { broker, strength: left, cause });
+            if left.is_none() {
+                let (last_heartbeat, registered) = (broker.last_heartbeat, !broker.not_registered);
+                if broker.is_unreported {
+                    self.last_heartbeats.push((key.clone(), last_heartbeat));
+                }
+                self.brokers.remove(&key);
+                if registered {
+                    self.keep_departed(&key, last_heartbeat);
+                }
+            }
+            if let End::Disconnect(incarnation) = end {
+                self.keep_disconnect(&key, incarnation);
+            }
+            changes.push(SessionChange::Ended(key, left, end));
         }
         changes
     }
 
-    /// Whether the next report tells of a broker that was just heard. If not, the word waits until [`Self::words_due`].
-    /// What the leader does not know, or this node's table, is told each time: the leader's word is wanted.
-    pub(super) fn is_told(
-        &mut self,
-        now: Running,
-        broker: &BrokerKey,
-        timeout: Option<Duration>,
-        what: Heard,
-    ) -> bool {
-        let (Some(here), Some(timeout)) = (self.brokers.get_mut(broker), timeout) else { return true };
-        let known = here.word.is_none_or(|word| matches!(word.word, Word::Known(_)));
-        if known && what == Heard::Heartbeat && here.pace.must_wait(now, timeout) {
-            self.waiting.push(broker, &mut here.pace, timeout);
-            return false;
+    /// Beyond the limits the next leader begins to count at zero.
+    fn keep_departed(&mut self, key: &BrokerKey, last_heartbeat: Duration) {
+        let bytes = self.departed_bytes + key.name_bytes();
+        if self.departed.len() < DISCONNECTS_MAX && bytes <= NAMES_BYTES_MAX {
+            self.departed_bytes = bytes;
+            self.departed.insert(key.clone(), last_heartbeat);
         }
-        here.pace.told(now);
-        true
     }
 
-    /// The words that have waited, with when each was heard.
-    pub(super) fn words_due(&mut self, now: Running) -> Vec<(BrokerKey, Running)> {
-        let mut words = std::mem::take(&mut self.last_words);
-        for broker in self.waiting.due(now) {
-            // A broker that came again since then has told that already.
-            if let Some(here) = self.brokers.get_mut(&broker)
-                && here.pace.tell(here.heard)
-            {
-                words.push((broker, here.heard));
-            }
+    /// A broker was removed from the table.
+    pub(super) fn forget_departed(&mut self, key: &BrokerKey) {
+        if self.departed.remove(key).is_some() {
+            self.departed_bytes -= key.name_bytes();
         }
-        words
     }
 
-    /// Numbers an end and keeps it for full reports. What an earlier end said of the last strong session stays said.
-    fn end(&mut self, at: Running, broker: &BrokerKey, last_strong: Option<Position>) -> End {
-        self.ends += 1;
-        let end = End { number: self.ends, last_strong };
-        let said = self.ended.get(broker).and_then(|(kept, _)| kept.last_strong);
-        let kept = End { number: self.ends, last_strong: last_strong.max(said) };
-        // Beyond that it is told as a change only, and when that is lost, the broker leaves by its timeout.
-        if self.ended.len() < ENDS_MAX
-            && self.ended_bytes + broker.name_bytes() <= NAMES_BYTES_MAX
-            && self.ended.insert(broker.clone(), (kept, at)).is_none()
+    /// Beyond the limits a disconnect is reported as a change only: when that is lost, the broker leaves by its timeout.
+    fn keep_disconnect(&mut self, key: &BrokerKey, incarnation: Position) {
+        if let Some(kept) = self.disconnects.get_mut(key) {
+            *kept = incarnation.max(*kept);
+        } else if self.disconnects.len() < DISCONNECTS_MAX
+            && self.disconnects_bytes + key.name_bytes() <= NAMES_BYTES_MAX
         {
-            self.ended_bytes += broker.name_bytes();
+            self.disconnects_bytes += key.name_bytes();
+            self.disconnects.insert(key.clone(), incarnation);
         }
-        end
     }
 
-    /// Everything, for a full report.
-    pub(super) fn full(&self, now: Running) -> Full {
-        // Sorted, since a hash map's order follows from more than what is in it.
-        let brokers: BTreeMap<_, _> = self.brokers.iter().collect();
-        let sessions = brokers.into_iter().filter_map(|(broker, here)| {
-            Some((broker.clone(), here.strength()?, millis(now.saturating_sub(here.heard))))
+    /// A disconnect needs no report any more: the broker has a session here, or the leader said so.
+    pub(super) fn settle(&mut self, key: &BrokerKey) {
+        if self.disconnects.remove(key).is_some() {
+            self.disconnects_bytes -= key.name_bytes();
+        }
+    }
+
+    /// Drops the disconnects that `keep` does not want: those whose removal was applied.
+    pub(super) fn retain_disconnects(&mut self, keep: impl Fn(&BrokerKey, Position) -> bool) {
+        if self.disconnects.is_empty() {
+            return;
+        }
+        self.disconnects.retain(|key, incarnation| keep(key, *incarnation));
+        self.disconnects_bytes = self.disconnects.keys().map(BrokerKey::name_bytes).sum();
+    }
+
+    /// Disconnects that the leader has not settled yet.
+    pub(super) fn disconnects(&self) -> Vec<(BrokerKey, Position)> {
+        self.disconnects.iter().map(|(key, incarnation)| (key.clone(), *incarnation)).collect()
+    }
+
+    /// Takes the brokers that were heard since the last call, about `max` at most, with the in-service time of each.
+    pub(super) fn take_unreported(&mut self, max: usize) -> Vec<(BrokerKey, Duration)> {
+        let mut last_heartbeat = std::mem::take(&mut self.last_heartbeats);
+        let keys = self.unreported.split_off(self.unreported.len().saturating_sub(max));
+        last_heartbeat.extend(keys.into_iter().filter_map(|key| {
+            let broker = self.brokers.get_mut(&key)?;
+            std::mem::take(&mut broker.is_unreported).then_some((key, broker.last_heartbeat))
+        }));
+        last_heartbeat
+    }
+
+    /// Whether brokers were heard since the last report.
+    pub(super) fn has_unreported(&self) -> bool {
+        !self.unreported.is_empty()
+    }
+
+    /// All sessions, and when each broker was heard: nothing is unreported after it.
+    pub(super) fn full_report(&mut self, now: Duration) -> FullReport {
+        self.unreported.clear();
+        let sessions = self.brokers.iter_mut().filter_map(|(key, broker)| {
+            broker.is_unreported = false;
+            Some((key.clone(), broker.strength()?, millis(now.saturating_sub(broker.last_heartbeat))))
         });
-        let ended = self.ended.iter().map(|(broker, (end, _))| (broker.clone(), *end));
-        Full { sessions: sessions.collect(), ended: ended.collect(), asks_silences: false }
+        let mut sessions: Vec<_> = sessions.collect();
+        // The order of a hash map follows from more than what is in it.
+        sessions.sort_unstable();
+        let departed = self.departed.iter();
+        let departed = departed.map(|(key, at)| (key.clone(), millis(now.saturating_sub(*at))));
+        FullReport { sessions, departed: departed.collect(), disconnects: self.disconnects() }
     }
 
-    /// Forgets older ends that no longer matter: those that `keep` does not want.
-    pub(super) fn retain_ends(&mut self, now: Running, keep: impl Fn(&BrokerKey) -> bool) {
-        self.ended.retain(|broker, (_, at)| now < *at + ENDS_KEPT_FOR || keep(broker));
-        self.ended_bytes = self.ended.keys().map(BrokerKey::name_bytes).sum();
-    }
-
-    /// The connections that a broker speaks over.
-    pub(super) fn connections_of(&self, broker: &BrokerKey) -> Vec<SessionId> {
-        self.brokers.get(broker).map(|here| here.over.keys().copied().collect()).unwrap_or_default()
-    }
-
-    /// Keeps the leader's word on a broker that has a session here.
-    pub(super) fn note_word(&mut self, broker: &BrokerKey, word: LeaderWord) {
-        if let Some(here) = self.brokers.get_mut(broker) {
-            here.word = Some(word);
+    /// The leader's answer on a broker that has a session here.
+    pub(super) fn note_status(&mut self, key: &BrokerKey, registered: bool) {
+        if let Some(broker) = self.brokers.get_mut(key) {
+            broker.not_registered = !registered;
         }
     }
 
-    /// The leader's last word on a broker that has a session here.
-    pub(super) fn word(&self, broker: &BrokerKey) -> Option<LeaderWord> {
-        self.brokers.get(broker)?.word
+    /// Whether the leader's last answer said that a broker with a session here is not registered.
+    pub(super) fn is_not_registered(&self, key: &BrokerKey) -> bool {
+        self.brokers.get(key).is_some_and(|broker| broker.not_registered)
     }
 
-    /// Words of brokers whose sessions were not followed.
+    /// In-service time of a broker's last heartbeat here.
+    pub(super) fn last_heartbeat(&self, key: &BrokerKey) -> Option<Duration> {
+        let here = self.brokers.get(key).map(|broker| broker.last_heartbeat);
+        here.or_else(|| self.departed.get(key).copied())
+    }
+
+    /// The strongest session of a broker here.
+    pub(super) fn strength(&self, key: &BrokerKey) -> Option<Strength> {
+        self.brokers.get(key)?.strength()
+    }
+
+    /// The connections over which a broker speaks.
+    pub(super) fn connections_of(&self, key: &BrokerKey) -> Vec<SessionId> {
+        self.brokers.get(key).map(|broker| broker.over.keys().copied().collect()).unwrap_or_default()
+    }
+
+    /// All brokers that were heard here, in no order: key and in-service time of the last heartbeat.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&BrokerKey, Duration)> {
+        let here = self.brokers.iter().map(|(key, broker)| (key, broker.last_heartbeat));
+        here.chain(self.departed.iter().map(|(key, at)| (key, *at)))
+    }
+
+    /// Heartbeats that were refused since no further session fits.
     pub(super) fn refused(&self) -> u64 {
         self.refused
     }
@@ -281,62 +316,101 @@ impl Sessions {
 
 #[cfg(test)]
 mod tests {
-    use super::super::by_broker::key;
+    use super::super::tests::key;
     use super::*;
 
-    const AT: Running = Duration::from_secs(1);
+    const AT: Duration = Duration::from_secs(1);
 
-    fn hear(sessions: &mut Sessions, session: u64, broker: &BrokerKey) -> Option<Change> {
-        let change = sessions.heard(AT, SessionId(session), broker, Heard::Register, None);
-        change.filter(|change| change.cause != Cause::NotFollowed)
+    fn hear(
+        sessions: &mut Sessions,
+        session: u64,
+        broker: &BrokerKey,
+    ) -> Result<Option<SessionChange>, SessionsFull> {
+        let incarnation = Some(Position { index: 7, number: 0 });
+        sessions.heartbeat(AT, SessionId(session), broker, Strength::Strong, incarnation)
     }
 
-    /// Where not all of a broker's connections are followed, the end of those that are says nothing.
+    fn close(sessions: &mut Sessions, session: u64) -> Vec<SessionChange> {
+        sessions.close(SessionId(session), ClosedBy::Peer, AT)
+    }
+
     #[test]
-    fn a_broker_with_a_connection_that_is_not_followed_is_not_disconnected() {
+    fn a_full_table_refuses_further_sessions_and_tracks_no_half_of_a_broker() {
         let mut sessions = Sessions::new(Keyed::default(), 2);
-        assert!(hear(&mut sessions, 1, &key(1)).is_some() && hear(&mut sessions, 2, &key(2)).is_some());
-        assert!(hear(&mut sessions, 3, &key(1)).is_none() && hear(&mut sessions, 3, &key(3)).is_none());
-        assert_eq!(sessions.refused(), 2);
-        let causes = |changes: Vec<Change>| changes.into_iter().map(|c| c.cause).collect::<Vec<_>>();
-        assert_eq!(causes(sessions.closed(AT, SessionId(1), ClosedBy::Peer, AT)), [Cause::EndedByUs]);
-        let ended = causes(sessions.closed(AT, SessionId(2), ClosedBy::Peer, AT));
-        assert!(matches!(ended[..], [Cause::EndedByPeer(_)]));
-        assert!(hear(&mut sessions, 3, &key(1)).is_some(), "there is room again");
+        assert!(hear(&mut sessions, 1, &key(1)).is_ok() && hear(&mut sessions, 2, &key(2)).is_ok());
+        assert_eq!(hear(&mut sessions, 3, &key(1)), Err(SessionsFull));
+        assert_eq!(hear(&mut sessions, 3, &key(3)), Err(SessionsFull));
+        assert_eq!(hear(&mut sessions, 1, &key(1)), Ok(None), "a known one goes on");
+        assert_eq!((sessions.refused(), sessions.last_heartbeat(&key(3))), (2, None));
+        assert_eq!(close(&mut sessions, 3), []);
+        let ended = close(&mut sessions, 1);
+        assert!(matches!(ended[..], [SessionChange::Ended(_, None, End::Disconnect(_))]), "{ended:?}");
+        assert!(hear(&mut sessions, 3, &key(3)).is_ok(), "there is room again");
     }
 
     #[test]
     fn one_connection_cannot_take_all_places() {
         let mut sessions = Sessions::new(Keyed::default(), 10 * BROKERS_PER_CONNECTION_MAX);
-        let followed =
-            (0..2 * BROKERS_PER_CONNECTION_MAX).filter(|n| hear(&mut sessions, 1, &key(*n)).is_some());
-        assert_eq!(followed.count(), BROKERS_PER_CONNECTION_MAX);
-        assert!(hear(&mut sessions, 2, &key(0)).is_some());
-        assert_eq!(sessions.closed(AT, SessionId(1), ClosedBy::Peer, AT).len(), BROKERS_PER_CONNECTION_MAX);
-        assert_eq!((sessions.pairs, sessions.pairs_bytes), (1, key(0).name_bytes()));
+        let last_heartbeat =
+            (0..2 * BROKERS_PER_CONNECTION_MAX).filter(|n| hear(&mut sessions, 1, &key(*n)).is_ok());
+        assert_eq!(last_heartbeat.count(), BROKERS_PER_CONNECTION_MAX);
+        assert!(hear(&mut sessions, 2, &key(0)).is_ok());
+        assert_eq!(close(&mut sessions, 1).len(), BROKERS_PER_CONNECTION_MAX);
+        assert_eq!((sessions.sessions, sessions.names_bytes), (1, key(0).name_bytes()));
     }
 
     #[test]
-    fn names_fit_a_report() {
+    fn a_full_report_is_bounded_in_bytes() {
         let mut sessions = Sessions::new(Keyed::default(), usize::MAX);
         let long = |n| BrokerKey { cluster: "c".repeat(1_000).into(), address: format!("{n}").into() };
-        for n in 0..20_000 {
-            hear(&mut sessions, n / 100, &long(n));
-        }
-        (0..100).for_each(|session| drop(sessions.closed(AT, SessionId(session), ClosedBy::Peer, AT)));
-        let full = sessions.full(AT);
-        let told = full.sessions.iter().map(|(broker, ..)| broker.name_bytes()).sum::<usize>();
-        assert!(told <= NAMES_BYTES_MAX && !full.ended.is_empty(), "{told}");
-        assert!(full.ended.iter().map(|(broker, _)| broker.name_bytes()).sum::<usize>() <= NAMES_BYTES_MAX);
+        let last_heartbeat = (0..20_000).filter(|n| hear(&mut sessions, n / 100, &long(*n)).is_ok()).count();
+        assert!(last_heartbeat < 20_000, "all were taken");
+        let names = |keys: Vec<&BrokerKey>| keys.into_iter().map(BrokerKey::name_bytes).sum::<usize>();
+        let full = sessions.full_report(AT);
+        assert!(names(full.sessions.iter().map(|(key, ..)| key).collect()) <= NAMES_BYTES_MAX);
+        (0..200).for_each(|session| drop(close(&mut sessions, session)));
+        let full = sessions.full_report(AT);
+        assert!(!full.disconnects.is_empty() && full.sessions.is_empty());
+        assert!(names(full.disconnects.iter().map(|(key, _)| key).collect()) <= NAMES_BYTES_MAX);
     }
 
     #[test]
-    fn ends_that_are_kept_are_bounded() {
+    fn pending_disconnects_are_bounded_and_end_with_a_strong_session() {
         let mut sessions = Sessions::new(Keyed::default(), usize::MAX);
-        for n in 0..ENDS_MAX + 10 {
-            hear(&mut sessions, 1, &key(n));
-            assert_eq!(sessions.closed(AT, SessionId(1), ClosedBy::Peer, AT).len(), 1, "told as a change");
+        for n in 0..DISCONNECTS_MAX + 10 {
+            hear(&mut sessions, 1, &key(n)).unwrap();
+            assert_eq!(close(&mut sessions, 1).len(), 1, "reported as a change");
         }
-        assert_eq!(sessions.full(AT).ended.len(), ENDS_MAX);
+        assert_eq!(sessions.disconnects().len(), DISCONNECTS_MAX);
+        sessions.heartbeat(AT, SessionId(2), &key(0), Strength::Weak, None).unwrap();
+        assert_eq!(sessions.disconnects().len(), DISCONNECTS_MAX, "a weak session only holds the broker");
+        hear(&mut sessions, 2, &key(0)).unwrap();
+        assert_eq!(sessions.disconnects().len(), DISCONNECTS_MAX - 1);
+        sessions.retain_disconnects(|broker, _| *broker == key(5));
+        assert_eq!((sessions.disconnects().len(), sessions.disconnects_bytes), (1, key(5).name_bytes()));
+    }
+
+    #[test]
+    fn how_a_session_ended() {
+        let mut sessions = Sessions::new(Keyed::default(), 100);
+        let ends = |changes: Vec<SessionChange>| -> Vec<_> {
+            let end = |change| match change {
+                SessionChange::Ended(_, left, end) => (left, end),
+                SessionChange::Opened(..) => panic!("a close opens nothing"),
+            };
+            changes.into_iter().map(end).collect()
+        };
+        for session in 1..=4 {
+            hear(&mut sessions, session, &key(1)).unwrap();
+        }
+        sessions.heartbeat(AT, SessionId(5), &key(1), Strength::Weak, None).unwrap();
+        assert_eq!(ends(close(&mut sessions, 1)), [(Some(Strength::Strong), End::ByPeer)]);
+        let by_us = sessions.close(SessionId(2), ClosedBy::ThisNode, AT);
+        assert_eq!(ends(by_us), [(Some(Strength::Strong), End::ByNode)]);
+        let distrusted = sessions.close(SessionId(3), ClosedBy::Peer, AT + Duration::from_millis(1));
+        assert_eq!(ends(distrusted), [(Some(Strength::Strong), End::ByNode)], "not heard since then");
+        let at = Position { index: 7, number: 0 };
+        assert_eq!(ends(close(&mut sessions, 4)), [(Some(Strength::Weak), End::Disconnect(at))]);
+        assert_eq!(ends(close(&mut sessions, 5)), [(None, End::ByPeer)]);
     }
 }

@@ -5,8 +5,8 @@ use std::io;
 use std::net::SocketAddr;
 use tokio::net::{TcpListener, TcpSocket};
 
-/// Connections that may wait to be accepted: after a restart all clients of a node connect at the same moment. Java lets
-/// 1,024 wait. The kernel allows at most `net.core.somaxconn`.
+/// Connections that may wait to be accepted: after a restart all clients of a node connect at the same moment. Java
+/// lets 1,024 wait. The kernel allows at most `net.core.somaxconn`.
 const ACCEPT_QUEUE: u32 = 4_096;
 
 /// The ports of a node, already bound.

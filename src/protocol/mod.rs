@@ -3,7 +3,8 @@
 //!
 //! - [`Request::parse`] reads a command once, at the edge, or returns the [`Reply`] that refuses it.
 //! - [`registration`] has the stages of REGISTER_BROKER: header, checksum, body digest, and only then the body.
-//! - [`body`] writes the bodies of responses from the tables, in name order; [`notice`] writes the min-broker-id notice.
+//! - [`body`] writes the bodies of responses from the tables, in name order; [`notice`] writes the min-broker-id
+//!   notice.
 //! - [`properties`] reads and writes the text of codes 318 and 319.
 //! - [`remarks`] holds the texts beside the result codes, as Java gives them.
 

@@ -1,10 +1,10 @@
-//! What a nameserver sends by itself.
+//! The min-broker-id notice: the one request that a nameserver sends to brokers.
 
 use crate::wire::RemotingCommand;
 use crate::wire::codes::request::NOTIFY_MIN_BROKER_ID_CHANGE;
 
-/// The lowest id of a broker name changed (code 905, oneway). `ha_address` goes along when a lower id registered,
-/// `offline_address` when the lowest left.
+/// The notice that the lowest id of a broker name has changed (code 905, oneway). It carries `ha_address` when a lower
+/// id registered, and `offline_address` when the broker with the lowest id is gone.
 #[must_use]
 pub fn min_broker_id_changed(
     opaque: i32,

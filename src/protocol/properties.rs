@@ -6,16 +6,16 @@ use std::iter::Peekable;
 use std::str::Chars;
 use storage::command::Name;
 
-/// A text that is no properties text.
+/// The text is no properties text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a broken unicode escape")]
 pub struct BadProperties;
 
-/// Reads a text: keys and values sorted by key, of several with one key the last. Comments, continued lines, escapes and
-/// the separators `=`, `:` and white space are those of `java.util.Properties`; the text is UTF-8.
+/// Parses a text into keys and values, sorted by key; of several with one key the last counts. Comments, continued
+/// lines, escapes and the separators `=`, `:` and white space are those of `java.util.Properties`; the text is UTF-8.
 ///
 /// # Errors
-/// A broken unicode escape. Everything else means something.
+/// A unicode escape is broken. Every other text is valid.
 pub fn parse(text: &[u8]) -> Result<Vec<(Name, Name)>, BadProperties> {
     let text = String::from_utf8_lossy(text);
     let mut entries = BTreeMap::new();
@@ -45,35 +45,35 @@ pub fn write<'a>(entries: impl IntoIterator<Item = (&'a str, &'a str)>) -> Bytes
 
 /// A key and its value, up to the end of the logical line.
 fn entry(rest: &mut Peekable<Chars<'_>>) -> Result<(String, String), BadProperties> {
-    let key = word(rest, |c| is_space(c) || matches!(c, '=' | ':'))?;
+    let key = token(rest, |c| is_space(c) || matches!(c, '=' | ':'))?;
     skip_blank(rest);
     if rest.next_if(|c| matches!(c, '=' | ':')).is_some() {
         skip_blank(rest);
     }
-    let value = word(rest, |_| false)?;
+    let value = token(rest, |_| false)?;
     Ok((key, value))
 }
 
-/// Characters up to the end of the logical line, or one that ends the word; escapes resolved.
-fn word(rest: &mut Peekable<Chars<'_>>, ends: impl Fn(char) -> bool) -> Result<String, BadProperties> {
-    let mut word = String::new();
+/// Characters up to the end of the logical line or to a character that `ends` the token, with escapes resolved.
+fn token(rest: &mut Peekable<Chars<'_>>, ends: impl Fn(char) -> bool) -> Result<String, BadProperties> {
+    let mut token = String::new();
     while let Some(character) = rest.next_if(|c| !is_line_end(*c) && !ends(*c)) {
         if character != '\\' {
-            word.push(character);
+            token.push(character);
             continue;
         }
         match rest.next() {
             None => break,
             Some(end) if is_line_end(end) => continue_line(end, rest),
-            Some('u') => word.push(unicode(rest)?),
-            Some('t') => word.push('\t'),
-            Some('n') => word.push('\n'),
-            Some('r') => word.push('\r'),
-            Some('f') => word.push('\u{c}'),
-            Some(other) => word.push(other),
+            Some('u') => token.push(unicode(rest)?),
+            Some('t') => token.push('\t'),
+            Some('n') => token.push('\n'),
+            Some('r') => token.push('\r'),
+            Some('f') => token.push('\u{c}'),
+            Some(other) => token.push(other),
         }
     }
-    Ok(word)
+    Ok(token)
 }
 
 /// Blanks, and the ends of lines that are continued.
@@ -94,7 +94,7 @@ fn skip_blank(rest: &mut Peekable<Chars<'_>>) {
     }
 }
 
-/// After a backslash and the end of a line: the next line goes on behind its leading blanks.
+/// Called after a backslash and the end of a line: skips the leading blanks of the next line.
 fn continue_line(end: char, rest: &mut Peekable<Chars<'_>>) {
     if end == '\r' {
         rest.next_if_eq(&'\n');
@@ -102,7 +102,7 @@ fn continue_line(end: char, rest: &mut Peekable<Chars<'_>>) {
     skip_while(rest, is_space);
 }
 
-/// Four hexadecimal digits. Half of a surrogate pair takes its other half along.
+/// Reads four hexadecimal digits, and the second half of a surrogate pair if they are the first half.
 fn unicode(rest: &mut Peekable<Chars<'_>>) -> Result<char, BadProperties> {
     let first = hex(rest)?;
     if !(0xD800..0xDC00).contains(&first) {

@@ -1,8 +1,8 @@
-//! The texts beside result codes, as Java gives them. Tools and people look for them.
+//! The texts beside the result codes, as Java gives them: tools and people search for them.
 
 use std::fmt::Display;
 
-/// REGISTER_BROKER: the checksum of the body is another.
+/// REGISTER_BROKER: the body does not have the checksum of the header.
 pub const CRC32_NOT_MATCH: &str = "crc32 not match";
 /// REGISTER_BROKER: refused by the tables (a first registration with exactly one topic).
 pub const REGISTER_BROKER_FAILED: &str = "register broker failed";
@@ -10,7 +10,7 @@ pub const REGISTER_BROKER_FAILED: &str = "register broker failed";
 pub const NAMESPACE_OR_KEY_IS_NULL: &str = "namespace or key is null";
 /// A list that a setting switches off.
 pub const DISABLED: &str = "disable";
-/// Too early after the start, or this node is not entitled to answer.
+/// Look-ups: this node is not ready.
 pub const NOT_READY: &str = "name server not ready";
 /// UPDATE_NAMESRV_CONFIG: the text is no properties text.
 pub const BAD_PROPERTIES: &str = "string2Properties error";
@@ -18,10 +18,10 @@ pub const BAD_PROPERTIES: &str = "string2Properties error";
 pub const BLACK_LISTED: &str = "Can not update config in black list.";
 /// Too much in flight.
 pub const BUSY: &str = "[OVERLOAD]system busy, start flow control for a while";
-/// GET_BROKER_MEMBER_GROUP: Java forgets to clear this, and it goes out with code 0.
+/// GET_BROKER_MEMBER_GROUP: Java forgets to clear this text, so it accompanies code 0.
 pub const NO_RESPONSE_CODE: &str = "not set any response code";
 
-/// A code that no nameserver knows.
+/// A request code that no nameserver knows.
 #[must_use]
 pub fn not_supported(code: i32) -> String {
     format!(" request type {code} not supported")
@@ -48,7 +48,7 @@ pub fn no_kv_namespace(namespace: Option<&str>) -> String {
     format!("No config item, Namespace: {}", or_null(namespace))
 }
 
-/// A header field that the request cannot do without.
+/// A header field that the request needs is missing.
 #[must_use]
 pub fn missing_field(field: &str) -> String {
     format!("the header field {field} is missing or unreadable")
@@ -60,7 +60,7 @@ pub fn bad_body(what: &str, why: impl Display) -> String {
     format!("the body is no {what}: {why}")
 }
 
-/// REGISTER_BROKER: no broker has such names.
+/// REGISTER_BROKER: the names are longer than those of any broker.
 #[must_use]
 pub fn names_too_long(bytes_max: usize) -> String {
     format!("clusterName and brokerAddr have more than {bytes_max} bytes")

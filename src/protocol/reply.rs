@@ -1,25 +1,26 @@
-//! An answer before it has a number and a serialization.
+//! A response before it has an opaque and a serialization.
 
+use super::remarks;
 use crate::wire::codes::result;
 use crate::wire::{self, ExtFields, FLAG_RESPONSE, Head, Language, Serialization};
 use bytes::{Bytes, BytesMut};
 use std::borrow::Cow;
 
-/// An answer: what a handler returns, whatever the connection it goes to.
+/// What a handler returns, independent of the connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reply {
     /// Result code.
     pub code: i32,
     /// Text beside the code.
     pub remark: Option<Cow<'static, str>>,
-    /// Fields; `None` writes no `extFields`, an empty one writes `{}`.
+    /// Fields; `None` writes no `extFields`, an empty list writes `{}`.
     pub ext: Option<ExtFields>,
     /// Body; empty when there is none. Shared, so that a cached body costs nothing.
     pub body: Bytes,
 }
 
 impl Reply {
-    /// Success without anything.
+    /// Success without fields and body.
     #[must_use]
     pub fn success() -> Self {
         Self::default()
@@ -35,6 +36,12 @@ impl Reply {
     #[must_use]
     pub fn refused(code: i32, remark: impl Into<Cow<'static, str>>) -> Self {
         Self { code, remark: Some(remark.into()), ..Self::default() }
+    }
+
+    /// SYSTEM_BUSY, with Java's remark.
+    #[must_use]
+    pub fn busy() -> Self {
+        Self::refused(result::SYSTEM_BUSY, remarks::BUSY)
     }
 
     /// Result 1 (SYSTEM_ERROR) with a remark.
@@ -57,7 +64,7 @@ impl Reply {
         self
     }
 
-    /// What its header says as the answer to request `opaque`.
+    /// The header of the response to request `opaque`.
     #[must_use]
     pub fn head(&self, opaque: i32) -> Head<'_> {
         Head {
@@ -71,7 +78,7 @@ impl Reply {
         }
     }
 
-    /// Appends it to `out` as the answer to request `opaque`, in the server's own serialization.
+    /// Appends the response to request `opaque` to `out`, in the server's own serialization.
     pub fn encode(&self, opaque: i32, serialization: Serialization, out: &mut BytesMut) {
         wire::encode(&self.head(opaque), &self.body, serialization, out);
     }

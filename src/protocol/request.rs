@@ -20,7 +20,7 @@ pub enum Request<'a> {
     DeleteKv(DeleteKv<'a>),
     /// 219: a namespace.
     ListKv(Option<&'a str>),
-    /// 103. The body is read later, in stages: see [`super::registration`]. Owned, since it outlives the command's borrow.
+    /// 103, owned, since it outlives the command. Its body is parsed later: see [`super::registration`].
     RegisterBroker(RegistrationHeader),
     /// 104.
     UnregisterBroker(UnregisterBroker<'a>),
@@ -67,7 +67,7 @@ pub struct PutKv<'a> {
     pub value: Option<&'a str>,
 }
 
-/// A KV entry.
+/// Gets a KV entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GetKv<'a> {
     /// Namespace.
@@ -107,22 +107,22 @@ pub struct BrokerHeartbeat<'a> {
     pub address: &'a str,
 }
 
-/// Whether a broker's topic table is known.
+/// Asks whether the table has the topics of a broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueryDataVersion<'a> {
     /// Cluster.
     pub cluster: &'a str,
     /// Address.
     pub address: &'a str,
-    /// Broker name: one that is known under another has changed.
+    /// Broker name; if the broker is registered under another, the reply is "changed".
     pub broker: Option<&'a str>,
-    /// Broker id: likewise.
+    /// Broker id; likewise.
     pub id: Option<i64>,
-    /// The version that the broker has; without one the answer is "changed".
+    /// The version that the broker has; without one the reply is "changed".
     pub data_version: Option<DataVersion>,
 }
 
-/// Ids and addresses of a broker name.
+/// Gets ids and addresses of a broker name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GetMemberGroup<'a> {
     /// Cluster: only echoed.
@@ -131,7 +131,7 @@ pub struct GetMemberGroup<'a> {
     pub broker: Option<&'a str>,
 }
 
-/// Where a topic is.
+/// Looks up the route of a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GetRoute<'a> {
     /// Topic.

@@ -79,9 +79,9 @@ fn apply(table: &mut RouteInfo, index: u64, change: Change) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Whatever happened, a held body is what would be encoded now; also with room for next to nothing.
+    /// After any history a cached body is the one that would be encoded now; also in a cache of a few bytes.
     #[test]
-    fn a_held_body_is_what_would_be_encoded_now(
+    fn a_cached_body_is_the_one_that_would_be_encoded_now(
         changes in prop::collection::vec(change(), 1..40),
         bytes_max in prop_oneof![Just(0), Just(SHARDS * 600), Just(1 << 20)],
     ) {
@@ -92,8 +92,8 @@ proptest! {
             for topic in TOPICS {
                 for style in [JsonStyle::Standard, JsonStyle::Old] {
                     let fresh = body::route(&table, &ask(topic, style));
-                    let held = cache.body(&table, topic, style, || body::route(&table, &ask(topic, style)));
-                    prop_assert_eq!(held, fresh, "topic {}, after command {}", topic, index);
+                    let cached = cache.body(&table, topic, style, || body::route(&table, &ask(topic, style)));
+                    prop_assert_eq!(cached, fresh, "topic {}, after command {}", topic, index);
                 }
             }
             prop_assert!(cache.bytes() <= bytes_max);
@@ -108,7 +108,7 @@ fn table_with_a_route() -> RouteInfo {
 }
 
 #[test]
-fn what_does_not_concern_routes_invalidates_nothing() {
+fn changes_that_do_not_concern_routes_invalidate_nothing() {
     let cache = RouteCache::new(1 << 20);
     let mut table = table_with_a_route();
     let look_up = |table: &RouteInfo| {
@@ -125,7 +125,7 @@ fn what_does_not_concern_routes_invalidates_nothing() {
 }
 
 #[test]
-fn an_unknown_topic_is_not_held() {
+fn an_unknown_topic_is_not_cached() {
     let cache = RouteCache::new(1 << 20);
     let table = table_with_a_route();
     assert_eq!(cache.body(&table, "none", JsonStyle::Old, || None), None);
@@ -133,13 +133,13 @@ fn an_unknown_topic_is_not_held() {
 }
 
 #[test]
-fn it_stays_within_its_bytes_and_keeps_what_is_used() {
+fn it_stays_within_its_bytes_and_keeps_used_entries() {
     let mut shard = Shard::default();
     let entry = |used| Entry {
         body: Bytes::from_static(&[0; 100]),
         topic: Position::default(),
         brokers: Position::default(),
-        right_at: None,
+        valid_at: None,
         used,
     };
     for n in 0..10 {
@@ -149,7 +149,7 @@ fn it_stays_within_its_bytes_and_keeps_what_is_used() {
         shard.order.push_back((topic, JsonStyle::Standard));
     }
     let one = shard.bytes / 10;
-    shard.drop_down_to(one * 3);
+    shard.shrink_to(one * 3);
     let mut left: Vec<&str> = shard.standard.keys().map(|topic| &**topic).collect();
     left.sort_unstable();
     assert_eq!(left, ["t0", "t8", "t9"], "t0 was used and had a second chance");

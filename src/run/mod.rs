@@ -107,7 +107,7 @@ async fn open_node(
         members: if config.members.is_empty() { alone() } else { config.members.clone() },
         timing: config.timing,
         secret: config.secret.clone(),
-        birth: config.bootstrap.clone(),
+        initial_commands: config.bootstrap.clone(),
         snapshots: config.snapshots,
         batch_commands_max: config.batch_commands_max,
     };

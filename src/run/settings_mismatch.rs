@@ -7,7 +7,8 @@ use storage::Command;
 use storage::command::{Change, Name};
 
 /// Waits until this node is ready, and then logs one warning per setting whose value in the file differs from the
-/// cluster's. A node of a new cluster is ready only after it has applied the bootstrap commands, so it warns of nothing.
+/// cluster's. A node of a new cluster is ready only after it has applied the bootstrap commands, so it warns of
+/// nothing.
 pub(super) async fn warn_once(node: raft::Node, service: Arc<Service>, bootstrap: Vec<Command>) {
     if service.ready().wait_for(|ready| *ready == Ready::Yes).await.is_err() {
         return;

@@ -42,8 +42,8 @@ impl Admission {
         Some(ConnectionPermit { counters: Arc::clone(&self.counters), in_flight: Arc::default() })
     }
 
-    /// Admits a request with a body of `bytes` whose response comes later. `None`: SYSTEM_BUSY. Threads that admit at the
-    /// same moment may exceed the limits over all connections by one request each.
+    /// Admits a request with a body of `bytes` whose response comes later. `None`: SYSTEM_BUSY. Threads that admit at
+    /// the same moment may exceed the limits over all connections by one request each.
     pub(super) fn request(&self, connection: &ConnectionPermit, bytes: usize) -> Option<RequestPermit> {
         if connection.in_flight.load(Ordering::Relaxed) >= self.limits.in_flight_per_connection {
             self.counters.busy_connection.add_one();

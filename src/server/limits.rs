@@ -7,8 +7,8 @@ use std::time::Duration;
 pub struct Limits {
     /// Connections at one time; one more is closed at once. An idle connection costs about 2 KiB.
     pub connections: usize,
-    /// Requests of one connection in flight: those that need more than the tables of this node (writes, read barriers) and
-    /// have no response yet. One more gets SYSTEM_BUSY.
+    /// Requests of one connection in flight: those that need more than the tables of this node (writes, read barriers)
+    /// and have no response yet. One more gets SYSTEM_BUSY.
     pub in_flight_per_connection: usize,
     /// The same over all connections.
     pub in_flight: usize,
@@ -16,8 +16,8 @@ pub struct Limits {
     pub in_flight_bytes: usize,
     /// Largest frame, its length field included, bytes. A longer one closes the connection.
     pub frame_bytes: usize,
-    /// Responses that a peer has not read yet, bytes. Beyond, the server decodes no more of its requests, and closes the
-    /// connection when the peer reads nothing for `write_stall`.
+    /// Responses that a peer has not read yet, bytes. Beyond, the server decodes no more of its requests, and closes
+    /// the connection when the peer reads nothing for `write_stall`.
     pub write_buffer_bytes: usize,
     /// See `write_buffer_bytes`.
     pub write_stall: Duration,

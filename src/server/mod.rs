@@ -80,8 +80,8 @@ impl Server {
         &self.shared.counters
     }
 
-    /// Accepts connections until [`Server::stop`]. Closes the connections that `expired` names, and all connections once
-    /// this node is removed from its cluster.
+    /// Accepts connections until [`Server::stop`]. Closes the connections that `expired` names, and all connections
+    /// once this node is removed from its cluster.
     pub async fn run(&self, listener: TcpListener, expired: mpsc::UnboundedReceiver<SessionId>) {
         tokio::select! {
             biased;
@@ -107,8 +107,9 @@ impl Server {
         }
     }
 
-    /// A client keeps a connection that works, whatever the responses say: only when the server closes it does the client
-    /// turn to another node. So the server closes connections again and again: each new one lives for an interval at most.
+    /// A client keeps a connection that works, whatever the responses say: only when the server closes it does the
+    /// client turn to another node. So the server closes connections again and again: each new one lives for an
+    /// interval at most.
     async fn close_connections_once_removed(&self) {
         let mut removed = self.shared.service.removed();
         while removed.wait_for(|removed| *removed).await.is_ok() {

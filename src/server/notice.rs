@@ -1,4 +1,4 @@
-//! Tells brokers that the lowest id of their name changed (905): over a connection that this node opens to each.
+//! Sends min-broker-id notices (905) to brokers, over a connection of its own to each.
 
 use crate::counter::Counter;
 use crate::liveness::MinBrokerIdNotice;
@@ -15,38 +15,38 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, mpsc};
 
-/// Connect, and send, each at most.
-const STEP: Duration = Duration::from_secs(3);
-/// Addresses that are sent to at one time.
-const SIDE_BY_SIDE: usize = 1024;
+/// Time limit of a connect, and of a send.
+const STEP_TIMEOUT: Duration = Duration::from_secs(3);
+/// Addresses that this node sends to at one time.
+const CONCURRENT_MAX: usize = 1024;
 
-/// What became of notices, for metrics.
+/// Notices by result, for metrics.
 #[derive(Debug, Default)]
 pub struct NoticeCounters {
-    /// Handed to the socket of the broker.
+    /// Written to the socket of the broker.
     pub sent: Counter,
-    /// Not sent: no connection, or not taken in time.
+    /// Not sent: no connection, or the broker did not take the notice in time.
     pub failed: Counter,
 }
 
-/// Addresses that are being sent to, each with the newest notice that waits behind: one that cannot be reached takes one
-/// place, whatever happens in its group.
+/// The addresses with a send in progress, each with the newest notice that waits behind it. So an unreachable broker
+/// takes one permit, however often its broker name changes.
 #[derive(Debug, Default)]
-struct UnderWay(Mutex<HashMap<Name, Option<Bytes>>>);
+struct PendingSends(Mutex<HashMap<Name, Option<Bytes>>>);
 
-impl UnderWay {
-    fn begin(&self, target: &Name, frame: &Bytes) -> Begun {
+impl PendingSends {
+    fn begin(&self, target: &Name, frame: &Bytes) -> Begin {
         let mut all = self.all();
         match all.get_mut(target) {
-            Some(next) => Begun::Waits { instead_of_another: next.replace(frame.clone()).is_some() },
+            Some(next) => Begin::Queued { replaced: next.replace(frame.clone()).is_some() },
             None => {
                 all.insert(Name::clone(target), None);
-                Begun::Now
+                Begin::Send
             }
         }
     }
 
-    /// What waited behind the one that ended.
+    /// The notice that waited behind a send that has ended.
     fn next(&self, target: &Name) -> Option<Bytes> {
         let mut all = self.all();
         let next = all.get_mut(target).and_then(Option::take);
@@ -61,51 +61,68 @@ impl UnderWay {
     }
 }
 
-/// Whether a notice is sent now.
-enum Begun {
-    Now,
-    Waits { instead_of_another: bool },
+/// What to do with a notice.
+enum Begin {
+    Send,
+    /// It waits behind the send in progress, perhaps in place of an older one.
+    Queued {
+        replaced: bool,
+    },
 }
 
-/// Sends each notice to its targets, side by side, until the sender's end is gone. A broker that cannot be reached
-/// holds up nobody, and is not tried again: it hears of the change with its next registration.
+/// Sends each notice to its targets, concurrently, until the sender is dropped. An unreachable broker delays no other,
+/// and this node does not try it again: the broker learns of the change with the reply to its next registration.
 pub async fn send_all(
     mut notices: mpsc::Receiver<MinBrokerIdNotice>,
     serialization: Serialization,
     counters: Arc<NoticeCounters>,
 ) {
-    let places = Arc::new(Semaphore::new(SIDE_BY_SIDE));
-    let (warnings, under_way) = (Arc::new(WarnLimit::default()), Arc::new(UnderWay::default()));
+    let permits = Arc::new(Semaphore::new(CONCURRENT_MAX));
+    let sender =
+        Arc::new(Sender { counters, pending: PendingSends::default(), warnings: WarnLimit::default() });
     let mut opaque = 0;
     while let Some(notice) = notices.recv().await {
         opaque += 1;
         let frame = frame(&notice, opaque, serialization);
-        tracing::debug!(broker = %notice.broker, min_id = notice.min_id, targets = notice.targets.len(), "notice");
+        let (broker, targets) = (&notice.broker, notice.targets.len());
+        tracing::debug!(%broker, min_id = notice.min_id, targets, "min-broker-id notice");
         for target in &notice.targets {
-            if let Begun::Waits { instead_of_another } = under_way.begin(target, &frame) {
-                counters.failed.add(u64::from(instead_of_another));
+            if let Begin::Queued { replaced } = sender.pending.begin(target, &frame) {
+                sender.counters.failed.add(u64::from(replaced));
                 continue;
             }
-            let (target, mut frame) = (Name::clone(target), frame.clone());
-            let (counters, warnings) = (Arc::clone(&counters), Arc::clone(&warnings));
-            let under_way = Arc::clone(&under_way);
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
+            let (sender, target, frame) = (Arc::clone(&sender), Name::clone(target), frame.clone());
             tokio::spawn(async move {
-                let _place = place;
-                loop {
-                    match send(&target, &frame).await {
-                        Ok(()) => counters.sent.add_one(),
-                        Err(error) => {
-                            counters.failed.add_one();
-                            if let Some(held_back) = warnings.allow() {
-                                tracing::warn!(%target, %error, held_back, "a broker could not be told its group's lowest id");
-                            }
-                        }
-                    }
-                    let Some(next) = under_way.next(&target) else { return };
-                    frame = next;
-                }
+                let _permit = permit;
+                sender.send(&target, frame).await;
             });
+        }
+    }
+}
+
+/// What all sends share.
+struct Sender {
+    counters: Arc<NoticeCounters>,
+    pending: PendingSends,
+    warnings: WarnLimit,
+}
+
+impl Sender {
+    /// Sends a notice to one broker, and then the notices that waited behind it.
+    async fn send(&self, target: &Name, first: Bytes) {
+        let mut next = Some(first);
+        while let Some(frame) = next {
+            match send(target, &frame).await {
+                Ok(()) => self.counters.sent.add_one(),
+                Err(error) => {
+                    self.counters.failed.add_one();
+                    if let Some(held_back) = self.warnings.allow() {
+                        tracing::warn!(%target, %error, held_back, "a min-broker-id notice could not be sent");
+                    }
+                }
+            }
+            next = self.pending.next(target);
         }
     }
 }
@@ -124,8 +141,8 @@ fn frame(notice: &MinBrokerIdNotice, opaque: i32, serialization: Serialization) 
 }
 
 async fn send(target: &str, frame: &[u8]) -> io::Result<()> {
-    let mut stream = tokio::time::timeout(STEP, TcpStream::connect(target)).await??;
-    tokio::time::timeout(STEP, async {
+    let mut stream = tokio::time::timeout(STEP_TIMEOUT, TcpStream::connect(target)).await??;
+    tokio::time::timeout(STEP_TIMEOUT, async {
         stream.write_all(frame).await?;
         stream.shutdown().await
     })
@@ -167,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn hundreds_of_black_holes_delay_nobody_and_take_one_place_each() {
+    async fn hundreds_of_black_holes_delay_no_other_broker_and_take_one_permit_each() {
         let (port, _listener, _waiting) = black_hole().await;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (to, notices) = mpsc::channel(16);
@@ -180,9 +197,10 @@ mod tests {
             to.send(notice(holes.clone())).await.unwrap();
         }
         to.send(notice(vec![listener.local_addr().unwrap().to_string()])).await.unwrap();
-        let (mut stream, _) = timeout(STEP * 2, listener.accept()).await.expect("no notice in time").unwrap();
+        let (mut stream, _) =
+            timeout(STEP_TIMEOUT * 2, listener.accept()).await.expect("no notice in time").unwrap();
         assert!(stream.read_u32().await.unwrap() > 0);
-        assert!(begun.elapsed() < STEP, "no other had ended: {:?}", begun.elapsed());
+        assert!(begun.elapsed() < STEP_TIMEOUT, "no other had ended: {:?}", begun.elapsed());
         assert_eq!(counters.failed.get(), 600, "the newest waits behind the first, instead of two others");
         sending.abort();
     }

@@ -1,4 +1,5 @@
-//! Recognises a repeated BROKER_HEARTBEAT: a broker sends one each second in the same bytes, so the server parses it once.
+//! Recognises a repeated BROKER_HEARTBEAT: a broker sends one each second in the same bytes, so the server parses it
+//! once.
 
 use crate::protocol::Request;
 use crate::wire::codes::request::BROKER_HEARTBEAT;

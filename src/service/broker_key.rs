@@ -2,8 +2,8 @@
 
 use storage::route_info::BrokerKey;
 
-/// Largest cluster name and address of a broker, bytes together. A node reports the brokers that it hears to the leader:
-/// without this limit one client could fill the reports.
+/// Largest cluster name and address of a broker, bytes together. A node reports the brokers that it hears to the
+/// leader: without this limit one client could fill the reports.
 pub(super) const BROKER_KEY_BYTES_MAX: usize = 1_024;
 
 /// Whether the identity is over the limit.

@@ -21,7 +21,7 @@ pub use registration::RegistrationCounters;
 pub(crate) use session::Session;
 
 use crate::handlers::{self, NodeSettings, Plan, ReplyShape, replies};
-use crate::liveness::{ClosedBy, Heard, Liveness, SessionId};
+use crate::liveness::{ClosedBy, Liveness, SessionId, SessionsFull, Strength};
 use crate::protocol::registration::RegistrationHeader;
 use crate::protocol::{ReadMode, ReadOptions, Reply, Request};
 use crate::route_cache::RouteCache;
@@ -129,12 +129,12 @@ impl Service {
 
     /// Reports to liveness that a connection has ended.
     pub(crate) fn closed(&self, session: SessionId, by: ClosedBy) {
-        self.liveness.closed(session, by);
+        self.liveness.close(session, by);
     }
 
     /// Reports a heartbeat to liveness.
-    pub(crate) fn heartbeat(&self, session: SessionId, broker: &BrokerKey) {
-        self.liveness.heard(session, broker, Heard::Heartbeat);
+    pub(crate) fn heartbeat(&self, session: SessionId, broker: &BrokerKey) -> Result<(), SessionsFull> {
+        self.liveness.heartbeat(session, broker, Strength::Weak)
     }
 
     /// Begins a request, and finishes it if the tables of this node suffice.
@@ -148,7 +148,9 @@ impl Service {
             Ok(request) => request,
             Err(reply) => return Progress::Done(reply),
         };
-        self.note_sender(session, &request);
+        if let Err(SessionsFull) = self.note_sender(session, &request) {
+            return Progress::Done(Reply::busy());
+        }
         let options = ReadOptions::of(&command);
         match handlers::plan(request, &self.reader.settings) {
             Plan::Reply(reply) => Progress::Done(reply),
@@ -207,23 +209,24 @@ impl Service {
             options,
             deadline: Instant::now() + self.options.registration_deadline,
         };
-        self.registrar.begin(arrival)
+        registration::begin(&self.registrar, arrival)
     }
 
     /// A request of a broker is a heartbeat, whatever the reply; an UNREGISTER is counted.
-    fn note_sender(&self, session: &Session, request: &Request<'_>) {
+    fn note_sender(&self, session: &Session, request: &Request<'_>) -> Result<(), SessionsFull> {
         let (cluster, address) = match request {
             Request::UnregisterBroker(_) => {
                 session.count_unregister();
-                return;
+                return Ok(());
             }
             Request::BrokerHeartbeat(ask) => (ask.cluster, ask.address),
             Request::QueryDataVersion(ask) => (ask.cluster, ask.address),
-            _ => return,
+            _ => return Ok(()),
         };
         let broker = BrokerKey { cluster: cluster.into(), address: address.into() };
-        if !is_too_long(&broker) {
-            self.heartbeat(session.id, &broker);
+        if is_too_long(&broker) {
+            return Ok(());
         }
+        self.heartbeat(session.id, &broker)
     }
 }

@@ -4,7 +4,7 @@ use super::progress::Progress;
 use super::readiness::{Readiness, Ready};
 use super::revision::with_revision;
 use crate::handlers::{self, NodeSettings, ReadContext, replies};
-use crate::liveness::{Known, Liveness};
+use crate::liveness::Liveness;
 use crate::protocol::{ReadMode, ReadOptions, Reply, Request};
 use crate::route_cache::RouteCache;
 use crate::wire::RemotingCommand;
@@ -64,7 +64,7 @@ impl Reader {
     fn is_not_registered(&self, request: &Request<'_>) -> bool {
         let Request::QueryDataVersion(ask) = request else { return false };
         let broker = BrokerKey { cluster: ask.cluster.into(), address: ask.address.into() };
-        self.liveness.last_word(&broker) == Some(Known::Unknown)
+        self.liveness.is_not_registered(&broker)
     }
 
     /// Waits until this node may answer in the requested mode, and answers.

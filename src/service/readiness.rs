@@ -1,30 +1,30 @@
-//! Whether this node may answer look-ups from its tables.
+//! Decides whether this node may answer look-ups from its tables.
 
-use raft::{Node, Standing, Status};
+use raft::{Node, Phase, Status};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// Whether look-ups are answered.
+/// Whether this node answers look-ups.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Ready {
     /// No: code 1 "name server not ready".
     #[default]
     No,
-    /// Yes, though no leader is known: what is answered may be old.
+    /// Yes, though it knows no leader: responses may be stale.
     Stale,
     /// Yes.
     Yes,
 }
 
-/// When a node answers look-ups.
+/// When this node answers look-ups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadinessOptions {
-    /// A restarted voter that hears no leader for this long serves what its log proves committed, marked stale.
-    /// `None`: it waits for a leader.
+    /// A restarted voter that finds no leader for this long answers from the state that its log proves committed,
+    /// marked stale. `None`: it waits for a leader.
     pub recovery_wait: Option<Duration>,
-    /// A node that has heard no leader for longer stops answering. `None`: it goes on.
+    /// A node that has had no leader for longer stops answering. `None`: it goes on.
     pub staleness_max: Option<Duration>,
 }
 
@@ -34,16 +34,16 @@ impl Default for ReadinessOptions {
     }
 }
 
-/// Between two looks while not ready.
-const LOOK_SOON: Duration = Duration::from_millis(10);
-/// Between two looks otherwise.
-const LOOK: Duration = Duration::from_millis(100);
+/// Between two checks while not ready.
+const CHECK_SOON: Duration = Duration::from_millis(10);
+/// Between two checks otherwise.
+const CHECK: Duration = Duration::from_millis(100);
 
-/// Readiness as last looked at.
+/// The readiness as of the last check.
 #[derive(Debug)]
 pub(super) struct Readiness {
     stopping: AtomicBool,
-    /// What [`Readiness::get`] gives: a look-up must not take a lock.
+    /// The value of [`Readiness::get`]: a look-up must not take a lock.
     may_read: AtomicBool,
     now: watch::Sender<Ready>,
     removed: watch::Sender<bool>,
@@ -61,7 +61,7 @@ impl Default for Readiness {
 }
 
 impl Readiness {
-    /// `No`, or whether it is not: cheap.
+    /// `No` or `Yes`, where `Yes` includes `Stale`. Takes no lock.
     pub(super) fn get(&self) -> Ready {
         if self.may_read.load(Ordering::Relaxed) { Ready::Yes } else { Ready::No }
     }
@@ -89,47 +89,49 @@ impl Readiness {
         self.now.send_if_modified(|now| std::mem::replace(now, ready) != ready);
     }
 
+    /// Checks the status of the node again and again, until the task is dropped.
     pub(super) async fn follow(&self, node: &Node, options: &ReadinessOptions) {
         let mut leadership = node.leadership();
         let mut recovering_since = Instant::now();
         loop {
             let status = node.status();
-            if status.standing != Standing::Recovering || status.leadership.leader.is_some() {
+            if status.phase != Phase::Recovering || status.leadership.leader.is_some() {
                 recovering_since = Instant::now();
             }
             let ready = decide(&status, recovering_since.elapsed(), options);
             self.set(ready);
-            let removed = status.standing == Standing::Removed;
+            let removed = status.phase == Phase::Removed;
             self.removed.send_if_modified(|known| std::mem::replace(known, removed) != removed);
-            let look = if ready == Ready::Yes { LOOK } else { LOOK_SOON };
-            // A closed channel is a node that has ended; the sleep still paces the loop.
-            let _ = tokio::time::timeout(look, leadership.changed()).await;
+            let pause = if ready == Ready::Yes { CHECK } else { CHECK_SOON };
+            // The channel is closed when the node has ended; the sleep then paces the loop.
+            let _ = tokio::time::timeout(pause, leadership.changed()).await;
             if leadership.has_changed().is_err() {
-                tokio::time::sleep(look).await;
+                tokio::time::sleep(pause).await;
             }
         }
     }
 }
 
-/// The rule. `without_leader`: how long the node has been recovering and has known no leader.
+/// Decides. `without_leader`: how long the node has been recovering without a known leader.
 fn decide(status: &Status, without_leader: Duration, options: &ReadinessOptions) -> Ready {
-    let led = status.leadership.leader.is_some();
-    match status.standing {
-        Standing::Waiting | Standing::Removed | Standing::Stopping => Ready::No,
-        Standing::Recovered => {
-            let too_old =
-                options.staleness_max.is_some_and(|max| status.since_leader.is_none_or(|since| since > max));
-            match (too_old, led) {
+    let has_leader = status.leadership.leader.is_some();
+    match status.phase {
+        Phase::Waiting | Phase::Removed | Phase::Stopping => Ready::No,
+        Phase::Recovered => {
+            let too_old = options
+                .staleness_max
+                .is_some_and(|max| status.since_leader_contact.is_none_or(|since| since > max));
+            match (too_old, has_leader) {
                 (true, _) => Ready::No,
                 (false, true) => Ready::Yes,
                 (false, false) => Ready::Stale,
             }
         }
-        Standing::Recovering => {
-            let votes = status.members.iter().any(|m| m.member.id == status.node_id && m.voter);
+        Phase::Recovering => {
+            let is_voter = status.members.iter().any(|m| m.member.id == status.node_id && m.voter);
             let waited = options.recovery_wait.is_some_and(|wait| without_leader >= wait);
             let has_state = status.applied.is_some();
-            if votes && waited && has_state && !led { Ready::Stale } else { Ready::No }
+            if is_voter && waited && has_state && !has_leader { Ready::Stale } else { Ready::No }
         }
     }
 }

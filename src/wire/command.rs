@@ -1,13 +1,13 @@
-//! A request or an answer, as it stands in a frame.
+//! A request or a response, as it stands in a frame.
 
 use super::ExtFields;
 use bytes::Bytes;
 use std::fmt;
 
-/// How a header is written.
+/// How a header is serialized.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Serialization {
-    /// JSON text: what Java speaks unless told otherwise.
+    /// JSON text: the default of Java.
     #[default]
     Json,
     /// RocketMQ's binary header.
@@ -15,7 +15,7 @@ pub enum Serialization {
 }
 
 impl Serialization {
-    /// The byte that stands for it in a frame.
+    /// Its byte in a frame.
     #[must_use]
     pub const fn byte(self) -> u8 {
         match self {
@@ -24,7 +24,7 @@ impl Serialization {
         }
     }
 
-    /// What a frame's byte stands for.
+    /// The serialization with this byte in a frame.
     #[must_use]
     pub const fn from_byte(byte: u8) -> Option<Self> {
         match byte {
@@ -44,7 +44,7 @@ impl fmt::Display for Serialization {
     }
 }
 
-/// Language of a peer, by RocketMQ's number. Unknown ones are taken; nothing depends on it but what is shown.
+/// Language of a peer, by RocketMQ's number. Unknown numbers are accepted: the language is only displayed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Language(pub u8);
 
@@ -55,11 +55,11 @@ const LANGUAGES: [&str; 14] = [
 ];
 
 impl Language {
-    /// Java: the language of our answers.
+    /// Java: the language in our responses.
     pub const JAVA: Self = Self(0);
-    /// Any that has no number.
+    /// Any language without a number.
     pub const OTHER: Self = Self(7);
-    /// Rust: the language of our own clients.
+    /// Rust: the language in the requests of our own clients.
     pub const RUST: Self = Self(12);
 
     /// Its name; `OTHER` for numbers without one.
@@ -79,31 +79,31 @@ impl Language {
     }
 }
 
-/// Bit of [`RemotingCommand::flag`]: an answer.
+/// Bit of [`RemotingCommand::flag`]: a response.
 pub const FLAG_RESPONSE: i32 = 1;
-/// Bit of [`RemotingCommand::flag`]: nobody waits for an answer.
+/// Bit of [`RemotingCommand::flag`]: the sender expects no response.
 pub const FLAG_ONEWAY: i32 = 1 << 1;
 
-/// A request or an answer.
+/// A request or a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemotingCommand {
-    /// Request code, or an answer's result.
+    /// Request code, or the result code of a response.
     pub code: i32,
     /// Language of the sender.
     pub language: Language,
     /// Version number of the sender; 0 when it gave none.
     pub version: i32,
-    /// Number that ties an answer to its request.
+    /// Number that ties a response to its request.
     pub opaque: i32,
-    /// Bit 0: answer. Bit 1: oneway.
+    /// Bit 0: response. Bit 1: oneway.
     pub flag: i32,
     /// Text beside the code.
     pub remark: Option<String>,
-    /// The request's or answer's own fields; `None` when the header has no such object.
+    /// The fields of the request or response; `None` when the header has no such object.
     pub ext: Option<ExtFields>,
-    /// What follows the header; empty when nothing does.
+    /// The bytes after the header; empty without a body.
     pub body: Bytes,
-    /// How its header came, or is to be written.
+    /// Serialization of its header.
     pub serialization: Serialization,
 }
 
@@ -145,13 +145,13 @@ impl RemotingCommand {
         self
     }
 
-    /// Whether it is an answer. A server ignores these.
+    /// Whether it is a response. A server ignores these.
     #[must_use]
     pub fn is_response(&self) -> bool {
         self.flag & FLAG_RESPONSE != 0
     }
 
-    /// Whether nobody waits for an answer: then there is none, not even of a failure.
+    /// Whether the sender expects no response: then it gets none, not even for a failure.
     #[must_use]
     pub fn is_oneway(&self) -> bool {
         self.flag & FLAG_ONEWAY != 0
@@ -163,7 +163,7 @@ impl RemotingCommand {
         self.ext.as_ref()?.get(key)
     }
 
-    /// All of it but the body, to be encoded.
+    /// Everything but the body, to be encoded.
     #[must_use]
     pub fn head(&self) -> Head<'_> {
         Head {
@@ -178,21 +178,21 @@ impl RemotingCommand {
     }
 }
 
-/// What a header says, borrowed: what [`super::encode()`] writes.
+/// The content of a header, borrowed: what [`super::encode()`] writes.
 #[derive(Debug, Clone, Copy)]
 pub struct Head<'a> {
-    /// Request code, or an answer's result.
+    /// Request code, or the result code of a response.
     pub code: i32,
     /// Language of the sender.
     pub language: Language,
     /// Version number of the sender.
     pub version: i32,
-    /// Number that ties an answer to its request.
+    /// Number that ties a response to its request.
     pub opaque: i32,
-    /// Bit 0: answer. Bit 1: oneway.
+    /// Bit 0: response. Bit 1: oneway.
     pub flag: i32,
     /// Text beside the code.
     pub remark: Option<&'a str>,
-    /// Its own fields.
+    /// The fields of the request or response.
     pub ext: Option<&'a ExtFields>,
 }

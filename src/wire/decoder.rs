@@ -1,19 +1,19 @@
-//! Cuts the bytes of a connection into commands.
+//! Decodes the bytes of a connection into commands.
 
 use super::{RemotingCommand, Serialization, header_binary, header_json, proxy};
 use bytes::{Buf, BytesMut};
 use std::net::SocketAddr;
 
-/// Bytes of a new connection before which nothing is looked at (a PROXY header is told apart by the first 12).
+/// Bytes that a new connection must have sent before the decoder looks at them: the first 12 identify a PROXY header.
 const DETECT_BYTES: usize = 12;
 /// First byte of a TLS handshake.
 const TLS_HANDSHAKE: u8 = 0x16;
-/// Length field.
+/// Size of the length field.
 const LENGTH_BYTES: usize = 4;
-/// Serialization and header length: the least that a frame's length counts.
+/// Size of serialization and header length: the smallest length of a frame.
 const MARK_BYTES: usize = 4;
 
-/// Why a connection's bytes are no commands. The connection cannot go on.
+/// Why the bytes of a connection are no commands. The connection cannot go on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// A TLS handshake.
@@ -22,36 +22,36 @@ pub enum WireError {
     /// A PROXY protocol header that does not parse.
     #[error("broken PROXY protocol header: {0}")]
     Proxy(&'static str),
-    /// A length field over the limit, or under the least that a frame has.
+    /// A length field over the limit, or under the smallest length of a frame.
     #[error("frame of {claimed} bytes: a frame has from {MARK_BYTES} to {max} bytes after its length")]
     FrameLength {
-        /// What the length field says.
+        /// Value of the length field.
         claimed: u32,
-        /// The most that it may say.
+        /// Largest allowed value.
         max: usize,
     },
     /// The header would be longer than its frame.
     #[error("header of {claimed} bytes in a frame that has room for {room}")]
     HeaderLength {
-        /// What the header length says.
+        /// Value of the header length.
         claimed: usize,
-        /// What the frame has.
+        /// Room in the frame.
         room: usize,
     },
     /// Neither JSON nor ROCKETMQ.
     #[error("unknown header serialization {0}")]
     Serialization(u8),
-    /// The header is not what it should be.
+    /// The header does not parse.
     #[error("broken {serialization} header: {reason}")]
     Header {
-        /// How it is written.
+        /// Its serialization.
         serialization: Serialization,
         /// What is wrong.
         reason: &'static str,
     },
 }
 
-/// Cuts a connection's bytes into commands. One per connection, since the beginning may hold a PROXY header.
+/// Decodes the bytes of one connection. One decoder per connection, since the first bytes may be a PROXY header.
 #[derive(Debug)]
 pub struct Decoder {
     frame_max_bytes: usize,
@@ -59,31 +59,31 @@ pub struct Decoder {
     proxied: Option<SocketAddr>,
 }
 
-/// How far a connection has come.
+/// How far the connection has been decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Nothing was looked at.
+    /// At the first byte of the connection.
     Detect,
-    /// What may stand before the first frame is gone; its first byte is not yet seen.
+    /// After the PROXY header, if any; before the first byte of the first frame.
     FirstByte,
-    /// Frames.
+    /// In the frames.
     Frames,
 }
 
 impl Decoder {
-    /// For a new connection of a server; a frame with its length field may have `frame_max_bytes`.
+    /// A decoder for a new connection of a server. Largest frame with its length field: `frame_max_bytes`.
     #[must_use]
     pub fn new(frame_max_bytes: usize) -> Self {
         Self { frame_max_bytes, stage: Stage::Detect, proxied: None }
     }
 
-    /// For answers that a client reads: no PROXY header, no detection.
+    /// A decoder for the responses that a client reads: no PROXY header, no detection.
     #[must_use]
     pub fn for_client() -> Self {
         Self { stage: Stage::Frames, ..Self::new(super::FRAME_MAX_BYTES) }
     }
 
-    /// Who the peer is as a PROXY header told, if one did.
+    /// Address of the peer according to the PROXY header, if there was one.
     #[must_use]
     pub fn proxied(&self) -> Option<SocketAddr> {
         self.proxied
@@ -114,7 +114,7 @@ impl Decoder {
         Ok(Some(command))
     }
 
-    /// Looks at the beginning of a connection; `false` when more bytes are needed.
+    /// Decodes the beginning of a connection; `false` when more bytes are needed.
     fn begin(&mut self, buf: &mut BytesMut) -> Result<bool, WireError> {
         if self.stage == Stage::Detect {
             if buf.len() < DETECT_BYTES {
@@ -138,7 +138,7 @@ impl Decoder {
         Ok(true)
     }
 
-    /// Length of the frame at the front, as soon as it is known and allowed, complete or not.
+    /// Length of the frame at the front as soon as the length field is there, even if the frame is incomplete.
     fn frame_length(&self, buf: &BytesMut) -> Result<Option<usize>, WireError> {
         let Some(claimed) = buf.first_chunk().map(|bytes| u32::from_be_bytes(*bytes)) else {
             return Ok(None);
@@ -151,8 +151,8 @@ impl Decoder {
     }
 }
 
-/// Serialization and header length of the frame at the front, as soon as they are there; checked before anything waits
-/// for the rest of the frame.
+/// Serialization and header length of the frame at the front as soon as they are there. They are checked before the
+/// decoder waits for the rest of the frame.
 fn mark(buf: &BytesMut, length: usize) -> Result<Option<(Serialization, usize)>, WireError> {
     let mark = buf.get(LENGTH_BYTES..).and_then(<[u8]>::first_chunk::<MARK_BYTES>);
     let Some(&[serialization, high, middle, low]) = mark else { return Ok(None) };

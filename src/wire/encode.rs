@@ -1,4 +1,4 @@
-//! Writes commands.
+//! Encodes commands.
 
 use super::{Head, Serialization, header_binary, header_json};
 use bytes::{BufMut, BytesMut};
@@ -9,16 +9,16 @@ pub fn encode(head: &Head<'_>, body: &[u8], serialization: Serialization, out: &
     out.extend_from_slice(body);
 }
 
-/// Appends a frame without its body of `body_bytes`, which the caller writes behind it (a large one without a copy).
+/// Appends a frame without its body of `body_bytes`. The caller writes the body after it (a large one without a copy).
 pub fn encode_head(head: &Head<'_>, body_bytes: usize, serialization: Serialization, out: &mut BytesMut) {
     let start = out.len();
-    out.put_u64(0); // length and mark, known below
+    out.put_u64(0); // length and mark, filled in below
     match serialization {
         Serialization::Json => header_json::encode(head, out),
         Serialization::RocketMq => header_binary::encode(head, out),
     }
     let header_bytes = out.len() - start - 8;
-    // Headers are far below 16 MiB and frames below 4 GiB: what we write is bounded by what a frame may bring.
+    // Headers are far below 16 MiB and frames below 4 GiB: the size of a request bounds the size of its response.
     let length = u32::try_from(4 + header_bytes + body_bytes).unwrap_or(u32::MAX);
     let mark = u32::from(serialization.byte()) << 24
         | (u32::try_from(header_bytes).unwrap_or(u32::MAX) & 0x00FF_FFFF);

@@ -1,17 +1,17 @@
-//! The fields of a request or an answer: an ordered, small map from text to text or null.
+//! The fields of a request or a response: a small ordered map from text to text or null.
 
-/// Fields in the order they came. All texts stand one after the other in one allocation.
+/// Fields in the order of the header. All texts share one allocation, one after the other.
 #[derive(Debug, Clone, Default)]
 pub struct ExtFields {
     text: String,
     fields: Vec<Field>,
 }
 
-/// Where a field's key and value end in the text; they begin where the field before ends.
+/// Where the key and the value of a field end in the text. A field begins where the field before it ends.
 #[derive(Debug, Clone, Copy)]
 struct Field {
     key_end: u32,
-    /// `None`: null, and no text.
+    /// `None`: null, which has no text.
     value_end: Option<u32>,
 }
 
@@ -22,14 +22,14 @@ impl Field {
 }
 
 impl ExtFields {
-    /// No fields, with room for some text.
+    /// No fields, with room for so many bytes of text and so many fields.
     #[must_use]
     pub fn with_capacity(text_bytes: usize, fields: usize) -> Self {
         Self { text: String::with_capacity(text_bytes), fields: Vec::with_capacity(fields) }
     }
 
-    /// Adds a field. Of several with one key the last counts, as in a Java map. A header is bounded by its frame, so
-    /// texts that together pass 4 GiB do not occur; they would be left out.
+    /// Adds a field. Of several with one key the last counts, as in a Java map. A field beyond 4 GiB of text would be
+    /// left out; a frame is far smaller.
     pub fn push(&mut self, key: &str, value: Option<&str>) {
         let key_end = self.text.len() + key.len();
         let end = key_end + value.map_or(0, str::len);
@@ -66,7 +66,7 @@ impl ExtFields {
         })
     }
 
-    /// How many fields.
+    /// Number of fields.
     #[must_use]
     pub fn len(&self) -> usize {
         self.fields.len()

@@ -9,13 +9,13 @@
 use super::{ExtFields, Head, Language, RemotingCommand, Serialization};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-/// Fixed part before the remark's length.
+/// Size of the fixed part before the length of the remark.
 const FIXED_BYTES: usize = 13;
 
-/// Reads a header.
+/// Decodes a header.
 ///
 /// # Errors
-/// It is cut short, or a length points past its end.
+/// The header is cut short, or a length points past its end.
 pub(super) fn decode(header: &[u8]) -> Result<RemotingCommand, &'static str> {
     let mut rest = header;
     if rest.len() < FIXED_BYTES {
@@ -43,7 +43,7 @@ pub(super) fn decode(header: &[u8]) -> Result<RemotingCommand, &'static str> {
 }
 
 fn decode_fields(fields: &mut &[u8]) -> Result<ExtFields, &'static str> {
-    // Every field has six bytes of lengths, so this is never more than what came.
+    // The lengths of a field alone take six bytes, so the text is always shorter than the received bytes.
     let mut ext = ExtFields::with_capacity(fields.len(), 4);
     while !fields.is_empty() {
         let key_bytes = fields.try_get_u16().map_err(|_| "a field is cut short")?;
@@ -55,7 +55,7 @@ fn decode_fields(fields: &mut &[u8]) -> Result<ExtFields, &'static str> {
     Ok(ext)
 }
 
-/// Bytes behind a 4-byte length.
+/// Takes the bytes after a 4-byte length.
 fn take_long<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], &'static str> {
     let length = rest.try_get_i32().map_err(|_| "cut short")?;
     take(rest, usize::try_from(length).map_err(|_| "a negative length")?)
@@ -67,7 +67,7 @@ fn take<'a>(rest: &mut &'a [u8], length: usize) -> Result<&'a [u8], &'static str
     Ok(taken)
 }
 
-/// Appends a header. A null value is left out; a key over 64 KiB too, since it cannot be written.
+/// Appends a header. Fields with a null value are left out, and fields whose key is too long for its 16-bit length.
 pub(super) fn encode(head: &Head<'_>, out: &mut BytesMut) {
     // The format has 16 bits here; codes and versions that do not fit wrap, as in Java.
     #[allow(clippy::cast_possible_truncation)]
@@ -79,7 +79,7 @@ pub(super) fn encode(head: &Head<'_>, out: &mut BytesMut) {
     out.put_i32(head.flag);
     put_long(head.remark.unwrap_or_default(), out);
     let start = out.len();
-    out.put_u32(0); // length of the fields, known below
+    out.put_u32(0); // length of the fields, filled in below
     for (key, value) in head.ext.into_iter().flat_map(ExtFields::iter) {
         let (Some(value), Ok(key_bytes)) = (value, i16::try_from(key.len())) else { continue };
         out.put_i16(key_bytes);

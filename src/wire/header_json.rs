@@ -5,11 +5,11 @@ use super::{ExtFields, Head, Language, RemotingCommand, Serialization, json};
 use bytes::{Bytes, BytesMut};
 use std::borrow::Cow;
 
-/// Reads a header as leniently as Java does: fields in any order, unknown ones skipped, numbers given as text, numbers
-/// and booleans as field values, null anything.
+/// Decodes a header as leniently as Java does: fields in any order, unknown fields skipped, numbers in quotes, numbers
+/// and booleans as field values, null for anything.
 ///
 /// # Errors
-/// It is no JSON object, or a number is none.
+/// The header is no JSON object, or a number does not parse.
 pub(super) fn decode(header: &[u8]) -> Result<RemotingCommand, &'static str> {
     // The check is many times as fast as the replacement, and nearly every header passes it.
     let text = match std::str::from_utf8(header) {
@@ -65,7 +65,7 @@ fn ext_fields(reader: &mut Reader<'_>, header_bytes: usize) -> Result<Option<Ext
     Ok(Some(ext))
 }
 
-/// Appends a header, keys in the order in which Java writes them; nulls are left out.
+/// Appends a header, with the keys in the order of Java and without nulls.
 pub(super) fn encode(head: &Head<'_>, out: &mut BytesMut) {
     out.extend_from_slice(b"{\"code\":");
     json::put_int(head.code.into(), out);

@@ -1,14 +1,14 @@
-//! Bytes ⇄ [`RemotingCommand`]: RocketMQ's framing, its two header serializations, and what may stand before the
-//! first frame. Pure functions over `bytes`; knows no request, no socket and no Raft.
+//! Bytes ⇄ [`RemotingCommand`]: RocketMQ's framing, its two header serializations, and the PROXY header that may
+//! precede the first frame. Pure functions over `bytes`; knows no request, no socket and no Raft.
 //!
 //! ```text
 //! length (4) │ serialization (1) │ header length (3) │ header │ body
 //! ```
 //!
-//! - [`Decoder`] cuts a connection's bytes into commands; limits are looked at before anything else.
-//! - [`Repeat`] recognises a frame that came before.
-//! - [`encode()`] writes a command behind what is already in a buffer.
-//! - Memory grows with the bytes that were received, never with a length that was only claimed.
+//! - [`Decoder`] decodes the bytes of a connection into commands; it checks the limits first.
+//! - [`Repeat`] recognises a frame that repeats an earlier one.
+//! - [`encode()`] appends a command to a buffer.
+//! - Memory grows with the bytes that were received, never with a claimed length.
 
 mod command;
 mod decoder;
@@ -31,5 +31,5 @@ pub use repeat::Repeat;
 /// Largest frame, its length field included, bytes.
 pub const FRAME_MAX_BYTES: usize = 16 << 20;
 
-/// Version number that our frames carry: that of RocketMQ 5.3.3, whose answers we give.
+/// Version number in our frames: that of RocketMQ 5.3.3, whose responses this nameserver gives.
 pub const OUR_VERSION: i32 = 479;

@@ -1,36 +1,36 @@
-//! The PROXY protocol header (versions 1 and 2) that a load balancer puts before the first frame.
+//! The PROXY protocol header (versions 1 and 2) that a load balancer sends before the first frame.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Signature of version 2.
 const V2_SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
-/// Version 2: signature, version and command, family, length.
+/// Size of the fixed part of version 2: signature, version and command, family, length.
 const V2_HEADER_BYTES: usize = 16;
-/// Beginning of version 1.
+/// First bytes of version 1.
 const V1_PREFIX: &[u8] = b"PROXY ";
 /// Longest line of version 1, its end included.
 const V1_MAX_BYTES: usize = 108;
 
-/// What stands at the beginning of a connection.
+/// The result of parsing the first bytes of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Parsed {
-    /// No such header.
+    /// There is no PROXY header.
     Absent,
-    /// It goes on.
+    /// More bytes are needed.
     Incomplete,
-    /// A header of that many bytes.
+    /// There is a PROXY header.
     Present {
         /// Its length, bytes.
         length: usize,
-        /// Who the peer is, when it is told.
+        /// Address of the peer, if the header has one.
         source: Option<SocketAddr>,
     },
 }
 
-/// Looks at the first bytes of a connection: 12 or more.
+/// Parses the first bytes of a connection: 12 or more.
 ///
 /// # Errors
-/// It begins as such a header and is none.
+/// The bytes begin like a PROXY header and do not parse.
 pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, &'static str> {
     if bytes.starts_with(&V2_SIGNATURE) {
         parse_v2(bytes)
@@ -47,12 +47,12 @@ fn parse_v1(bytes: &[u8]) -> Result<Parsed, &'static str> {
         return if head.len() < V1_MAX_BYTES { Ok(Parsed::Incomplete) } else { Err("line without an end") };
     };
     let line = head.get(V1_PREFIX.len()..end).and_then(|line| std::str::from_utf8(line).ok());
-    let mut words = line.ok_or("line that is no text")?.split(' ');
-    let source = match words.next() {
+    let mut fields = line.ok_or("line that is no text")?.split(' ');
+    let source = match fields.next() {
         Some("UNKNOWN") => None,
         Some("TCP4" | "TCP6") => {
-            let mut word = || words.next().ok_or("line with too few words");
-            let (address, _destination, port) = (word()?, word()?, word()?);
+            let mut field = || fields.next().ok_or("line with too few words");
+            let (address, _destination, port) = (field()?, field()?, field()?);
             let address: IpAddr = address.parse().map_err(|_| "source that is no address")?;
             let port: u16 = port.parse().map_err(|_| "source port that is no port")?;
             Some(SocketAddr::new(address, port))
@@ -83,7 +83,7 @@ fn source_v2(family: u8, addresses: &[u8]) -> Result<Option<SocketAddr>, &'stati
     let (ip, port) = match family >> 4 {
         1 => (addresses.first_chunk::<4>().map(|ip| IpAddr::V4(Ipv4Addr::from(*ip))), port_at(8)),
         2 => (addresses.first_chunk::<16>().map(|ip| IpAddr::V6(Ipv6Addr::from(*ip))), port_at(32)),
-        // Unix sockets and "unspecified": nothing to show.
+        // Unix sockets and "unspecified" have no address to show.
         _ => return Ok(None),
     };
     match (ip, port) {

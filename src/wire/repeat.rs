@@ -1,20 +1,20 @@
-//! Recognises a frame that says what an earlier one said, without reading it.
+//! Recognises a frame that repeats an earlier one, without decoding it.
 
 use super::{RemotingCommand, Serialization};
 use std::ops::Range;
 
 /// Length field, serialization and header length.
 const BEFORE_HEADER_BYTES: usize = 8;
-/// Longest frame that is kept, bytes: it is kept for each connection.
+/// Largest frame that is remembered, bytes: each connection remembers one.
 const FRAME_BYTES_MAX: usize = 1024;
-/// Where a binary header has its opaque.
+/// Position of the opaque in a frame with a binary header.
 const BINARY_OPAQUE: Range<usize> = BEFORE_HEADER_BYTES + 5..BEFORE_HEADER_BYTES + 9;
-/// What stands before the opaque in a JSON header.
+/// The key of the opaque in a JSON header.
 const JSON_OPAQUE: &[u8] = b"\"opaque\":";
-/// Digits of an opaque that always fit its type.
+/// Most digits of an opaque that always fit its type.
 const DIGITS_MAX: usize = 9;
 
-/// A frame as it came. Another one says the same when nothing but the opaque's digits differs.
+/// A frame as it was received. Another frame repeats it when they differ in nothing but the digits of the opaque.
 #[derive(Debug)]
 pub struct Repeat {
     frame: Box<[u8]>,
@@ -23,7 +23,7 @@ pub struct Repeat {
 }
 
 impl Repeat {
-    /// The frame at the front of `buf`, when it is complete and small enough to be kept.
+    /// The frame at the front of `buf`, if it is complete and small enough to be remembered.
     #[must_use]
     pub fn front(buf: &[u8]) -> Option<&[u8]> {
         let length = u32::from_be_bytes(*buf.first_chunk()?);
@@ -31,7 +31,8 @@ impl Repeat {
         buf.get(..end).filter(|frame| frame.len() <= FRAME_BYTES_MAX)
     }
 
-    /// Keeps a frame, and what it was read as. `None`: it is not certain which of its bytes are the opaque.
+    /// Remembers a frame and the command that it was decoded to. `None` when it is not certain which of its bytes are
+    /// the opaque.
     #[must_use]
     pub fn of(frame: &[u8], command: &RemotingCommand) -> Option<Self> {
         let opaque = match command.serialization {
@@ -42,7 +43,7 @@ impl Repeat {
         Some(Self { frame: frame.into(), opaque, serialization: command.serialization })
     }
 
-    /// Whether the frame at the front of `buf` says the same.
+    /// Whether the frame at the front of `buf` repeats this one.
     #[must_use]
     pub fn is_at_front(&self, buf: &[u8]) -> bool {
         let Some(other) = buf.get(..self.frame.len()) else { return false };
@@ -53,14 +54,14 @@ impl Repeat {
                 || other.get(start..end).is_some_and(|digits| digits.iter().all(u8::is_ascii_digit)))
     }
 
-    /// Bytes of the frame.
+    /// Length of the frame, bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.frame.len()
     }
 }
 
-/// The digits of the opaque in a JSON header: behind the only key of that name anywhere in it.
+/// Position of the digits of the opaque in a JSON header: after the only key of that name anywhere in the header.
 fn json_opaque(frame: &[u8], opaque: i32) -> Option<Range<usize>> {
     let mut keys = frame.windows(JSON_OPAQUE.len()).enumerate().filter(|(_, bytes)| *bytes == JSON_OPAQUE);
     let (Some((key, _)), None) = (keys.next(), keys.next()) else { return None };

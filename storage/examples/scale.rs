@@ -26,11 +26,11 @@ fn run(title: &str, topics: usize, brokers: usize, leaving: usize) {
         // Through bytes, as from the log: no name is shared with another registration.
         let bytes = format::encode("entry", &vec![command(registration(broker, topics, 1))]).unwrap();
         let entry: Vec<Command> = format::decode("entry", &bytes).unwrap();
-        let held = table.clone();
+        let shared = table.clone();
         let applying = cpu_time();
         table.apply_entry(LogId { term: 1, index: broker as u64 + 1 }, &entry);
         slowest = slowest.max(cpu_time() - applying);
-        drop(held);
+        drop(shared);
     }
     println!("  all registered in CPU {:?}, slowest apply {slowest:?}", cpu_time() - started);
     println!("  resident memory {} MiB more than before", resident_mib() - before);
@@ -53,12 +53,12 @@ fn run(title: &str, topics: usize, brokers: usize, leaving: usize) {
     drop(loaded);
 
     let removal = removals(&table, leaving);
-    let held = table.clone();
+    let shared = table.clone();
     let applied = time(&format!("removal of {leaving} brokers in one entry"), || {
         table.apply_entry(LogId { term: 1, index: 1_000 }, &[removal])
     });
     println!("  {:?}, {} events", applied.outcomes, applied.events.len());
-    time("drop of the table of before", || drop(held));
+    time("drop of the table of before", || drop(shared));
     println!("  resident memory {} MiB", resident_mib());
 }
 

@@ -104,7 +104,7 @@ pub const REPLICATED: [ReplicatedSetting; 9] = [
     flag(
         "notifyMinBrokerIdChanged",
         |s| Slot::Flag(&mut s.notify_min_broker_id_changed),
-        "the brokers of a broker name are told (code 905) when its smallest broker id changes",
+        "the brokers of a broker name get code 905 when its lowest broker id changes",
     ),
     flag(
         "orderMessageEnable",
@@ -301,7 +301,7 @@ waitSecondsForService=45 writeBufferHighWaterMark=0 writeBufferLowWaterMark=0";
     }
 
     #[test]
-    fn every_setting_can_be_changed_and_the_change_is_reported() {
+    fn every_setting_can_be_changed_and_is_reported() {
         for (name, text) in Settings::default().properties() {
             let other = match text.as_str() {
                 "true" => "false",

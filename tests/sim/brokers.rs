@@ -4,11 +4,11 @@ mod speak;
 
 use crate::dice::Dice;
 use crate::host::{Clock, Host, Moment};
+use crate::identity::Identity;
 use crate::invariants::dead_leave::{Death, How};
 use crate::network::{Network, Place};
 use crate::node::NODES;
 use crate::record::Record;
-use crate::words::Identity;
 use raft::NodeId;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -190,7 +190,7 @@ impl Broker {
         tasks.iter().for_each(JoinHandle::abort);
         let told = shared.network.tells_at_once(self.place);
         let mut record = shared.record.lock();
-        let told = told && !record.dead.unfollowed && record.hearing.ends_count(now);
+        let told = told && record.reachability.ends_count(now);
         for broker in &self.brokers {
             // Who has not registered since it connected has no session whose end tells of it.
             let strong = record.living.died(&broker.key).is_some_and(|life| life.is_strong());
@@ -256,6 +256,11 @@ impl Broker {
         if let Some(process) = &self.process {
             process.shared.bounce.lock().unwrap().insert(node, overlaps);
         }
+    }
+
+    /// The brokers of its process.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = BrokerKey> {
+        self.brokers.iter().map(|broker| broker.key.clone())
     }
 
     /// How many brokers its process has.

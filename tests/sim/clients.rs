@@ -7,7 +7,7 @@ use crate::invariants::routes::Ask;
 use crate::network::{Network, Place, client_address};
 use crate::node::NODES;
 use crate::record::Record;
-use crate::talk::Talk;
+use crate::remoting_client::RemotingClient;
 use raft::NodeId;
 use raft_namesrv::wire::RemotingCommand;
 use raft_namesrv::wire::codes::{request as code, result::QUERY_NOT_FOUND};
@@ -51,30 +51,30 @@ impl Client {
             let connecting = self.network.connect(self.place, self.clock, &address, Some(PATIENCE));
             if let Ok(Ok(stream)) = timeout(PATIENCE, connecting).await {
                 // Broken, or no answer in time: another node, another try.
-                let _ = self.talk(node, Talk::new(stream)).await;
+                let _ = self.talk_to(node, RemotingClient::new(stream)).await;
             }
             sleep(self.dice.ms(50, 300)).await;
         }
     }
 
-    async fn talk(&mut self, node: NodeId, mut talk: Talk) -> io::Result<()> {
+    async fn talk_to(&mut self, node: NodeId, mut client: RemotingClient) -> io::Result<()> {
         for _ in 0..self.dice.within(3, 12) {
             if self.dice.chance(60) {
-                self.write(node, &mut talk).await?;
+                self.write(node, &mut client).await?;
             }
-            self.read(node, &mut talk).await?;
-            self.look_up(node, &mut talk).await?;
+            self.read(node, &mut client).await?;
+            self.look_up(node, &mut client).await?;
             sleep(self.dice.ms(50, 500)).await;
         }
         Ok(())
     }
 
-    async fn write(&mut self, node: NodeId, talk: &mut Talk) -> io::Result<()> {
+    async fn write(&mut self, node: NodeId, client: &mut RemotingClient) -> io::Result<()> {
         let number = self.record.lock().acknowledged.tries(&self.key);
         let text = number.to_string();
         let fields = [("namespace", NAMESPACE), ("key", &*self.key), ("value", &*text)];
-        let request = talk.request(code::PUT_KV_CONFIG, &fields);
-        let answer = timeout(PATIENCE, talk.ask(&request)).await.map_err(io::Error::other)??;
+        let request = client.request(code::PUT_KV_CONFIG, &fields);
+        let answer = timeout(PATIENCE, client.ask(&request)).await.map_err(io::Error::other)??;
         if answer.code == 0 {
             let mut seen = self.record.lock();
             seen.acknowledged.wrote(&self.key, node, number);
@@ -83,12 +83,12 @@ impl Client {
         Ok(())
     }
 
-    async fn read(&mut self, node: NodeId, talk: &mut Talk) -> io::Result<()> {
+    async fn read(&mut self, node: NodeId, client: &mut RemotingClient) -> io::Result<()> {
         let linearizable = self.dice.chance(30);
         let before = self.record.lock().acknowledged.at_least(&self.key, node, linearizable);
         let fields = [("namespace", NAMESPACE), ("key", &*self.key)];
-        let request = through_leader(talk.request(code::GET_KV_CONFIG, &fields), linearizable);
-        let answer = timeout(PATIENCE, talk.ask(&request)).await.map_err(io::Error::other)??;
+        let request = through_leader(client.request(code::GET_KV_CONFIG, &fields), linearizable);
+        let answer = timeout(PATIENCE, client.ask(&request)).await.map_err(io::Error::other)??;
         let shown = match answer.code {
             0 => answer.field("value").and_then(|value| value.parse().ok()),
             QUERY_NOT_FOUND => Some(0),
@@ -102,15 +102,15 @@ impl Client {
         Ok(())
     }
 
-    async fn look_up(&mut self, node: NodeId, talk: &mut Talk) -> io::Result<()> {
+    async fn look_up(&mut self, node: NodeId, client: &mut RemotingClient) -> io::Result<()> {
         let (number, linearizable, topic) = (self.dice.next(), self.dice.chance(30), self.dice.within(0, 3));
         let Some((master, name)) = self.record.lock().routes.master(number) else { return Ok(()) };
         let ask = Ask { at: self.clock.now(), node, master, name, topic, linearizable };
         let topic = ask.topic();
-        let request = talk.request(code::GET_ROUTEINFO_BY_TOPIC, &[("topic", &topic)]);
+        let request = client.request(code::GET_ROUTEINFO_BY_TOPIC, &[("topic", &topic)]);
         let request = request.with("acceptStandardJsonOnly", "true");
         let request = through_leader(request, linearizable);
-        let answer = timeout(PATIENCE, talk.ask(&request)).await.map_err(io::Error::other)??;
+        let answer = timeout(PATIENCE, client.ask(&request)).await.map_err(io::Error::other)??;
         self.record.lock().looked_up(self.clock.now(), &ask, answer.code, &answer.body);
         Ok(())
     }

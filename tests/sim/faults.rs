@@ -101,7 +101,7 @@ impl Faults {
     }
 
     fn of_nodes(&mut self, world: &mut World) {
-        let leader = world.record.lock().hearing.leader().filter(|_| self.dice.chance(40));
+        let leader = world.record.lock().reachability.leader().filter(|_| self.dice.chance(40));
         let node = leader.unwrap_or_else(|| self.dice.pick(&NODES).unwrap());
         let other = self.dice.pick(&NODES).unwrap();
         let kind = self.dice.within(0, 19);

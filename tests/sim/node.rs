@@ -36,7 +36,7 @@ pub(crate) struct Setup {
     /// Of so many writes of a disk, one hangs.
     pub(crate) disk_hangs_of: u64,
     pub(crate) readiness: Readiness,
-    /// Sessions that are followed, if not all.
+    /// Sessions that a node tracks, if there is no room for all.
     pub(crate) sessions_max: Option<usize>,
 }
 
@@ -222,7 +222,7 @@ impl Starting {
             guard_hold: GUARD_HOLD,
             ..LivenessOptions::new(self.id)
         };
-        options.session_pairs_max = self.setup.sessions_max.unwrap_or(options.session_pairs_max);
+        options.sessions_max = self.setup.sessions_max.unwrap_or(options.sessions_max);
         let liveness::Parts { liveness, messages, expired, mut notices } =
             Liveness::new(options, Arc::clone(&self.runtime));
         let (record, id) = (Arc::clone(&self.record), self.id);
@@ -253,7 +253,7 @@ impl Starting {
             members: members.to_vec(),
             timing: Timing::default(),
             secret: b"secret".to_vec(),
-            birth: vec![tells_lowest_ids()],
+            initial_commands: vec![tells_lowest_ids()],
             snapshots: SnapshotPolicy { entries, log_bytes_max: 32 << 10, ..SnapshotPolicy::default() },
             batch_commands_max: Options::BATCH_COMMANDS_MAX,
         }

@@ -2,8 +2,8 @@
 //! clients were told. The invariants are asked at each event; the first violation ends the run.
 
 use crate::dice::Dice;
-use crate::hearing::Hearing;
 use crate::host::{Clock, Moment};
+use crate::identity::Identity;
 use crate::invariants::acknowledged::Acknowledged;
 use crate::invariants::dead_leave::DeadLeave;
 use crate::invariants::former_leader::FormerLeader;
@@ -13,7 +13,7 @@ use crate::invariants::one_history::OneHistory;
 use crate::invariants::registered_is_known::RegisteredIsKnown;
 use crate::invariants::routes::{Ask, Routes};
 use crate::network::Network;
-use crate::words::Identity;
+use crate::reachability::Reachability;
 use raft::{AppliedEntry, NodeId};
 use raft_namesrv::liveness::MinBrokerIdNotice;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +38,7 @@ pub(crate) struct Record(Mutex<Seen>);
 pub(crate) struct Seen {
     /// The simulation has come so far.
     pub(crate) now: Moment,
-    pub(crate) hearing: Hearing,
+    pub(crate) reachability: Reachability,
     pub(crate) history: OneHistory,
     pub(crate) former: FormerLeader,
     pub(crate) living: LivingStay,
@@ -90,14 +90,14 @@ impl Record {
         let now = seen.now;
         seen.notices.voted(now, node, vote);
         if vote.committed && vote.node == node {
-            seen.hearing.elected(now, vote.term, node);
+            seen.reachability.elected(now, vote.term, node);
         }
     }
 
     pub(crate) fn process_born(&self, now: Moment, node: NodeId) {
         let mut seen = self.lock();
         let newest = seen.judged;
-        seen.hearing.born(now, node);
+        seen.reachability.born(now, node);
         seen.notices.born(node, newest);
         seen.routes.born(now, node);
         if seen.routes.readiness.recovery_wait.is_some() {
@@ -109,7 +109,7 @@ impl Record {
     pub(crate) fn process_ended(&self, node: NodeId) {
         let mut seen = self.lock();
         let now = seen.now;
-        seen.hearing.ended(now, node);
+        seen.reachability.ended(now, node);
         seen.present.remove(&node);
     }
 
@@ -177,7 +177,7 @@ impl Seen {
             // Without a leader of that term another invariant is violated.
             if let Some(leader) = self.former.leader(entry.id.term) {
                 let verdict =
-                    self.living.removed(&removed, leader, &self.hearing, |place| network.ended(place));
+                    self.living.removed(&removed, leader, &self.reachability, |place| network.ended(place));
                 self.violated(verdict);
             }
         }
@@ -194,7 +194,7 @@ impl Seen {
         self.violated(verdict);
         let before = self.present.insert(node, lives).unwrap_or_default();
         for key in self.present[&node].difference(&before) {
-            self.dead.silences.registered(node, key);
+            self.dead.leases.registered(key);
         }
         for key in before.difference(&self.present[&node]) {
             self.known.left(now, node, key);
@@ -207,7 +207,7 @@ impl Seen {
         for event in &entry.events {
             let Event::BrokerRegistered { cluster, address, .. } = event else { continue };
             let key = BrokerKey { cluster: cluster.clone(), address: address.clone() };
-            self.dead.silences.registered(node, &key);
+            self.dead.leases.registered(&key);
             if !self.has(node, &key) && !self.known.has(&key) {
                 self.known.passed(now, node, &key);
             }
@@ -232,7 +232,7 @@ impl Seen {
 
     /// A look-up was answered.
     pub(crate) fn looked_up(&mut self, now: Moment, ask: &Ask, code: i32, body: &[u8]) {
-        let (alone, here) = (self.hearing.alone_since(now, ask.node), self.has(ask.node, &ask.master));
+        let (alone, here) = (self.reachability.alone_since(now, ask.node), self.has(ask.node, &ask.master));
         if let Some(text) = self.routes.too_old(now, ask, code, alone) {
             self.suspects.push((now, ask.node, text));
         }
@@ -243,7 +243,7 @@ impl Seen {
     /// Nodes that seemed to be cut off when they answered, and were, as the look after it shows.
     pub(crate) fn look_at_suspects(&mut self) {
         for (at, node, text) in std::mem::take(&mut self.suspects) {
-            if self.hearing.is_alone_at(at, node) {
+            if self.reachability.is_alone_at(at, node) {
                 self.violated(Err(text));
             }
         }

@@ -5,11 +5,11 @@ mod phases;
 use crate::brokers::Broker;
 use crate::dice::Dice;
 use crate::disk::SLOW_WRITE_MAX;
-use crate::hearing::Sight;
 use crate::host::{Host, Moment, STEP};
 use crate::invariants::routes::Readiness;
 use crate::network::{Network, Weather};
 use crate::node::{GUARD_HOLD, NODES, Setup, SimNode};
+use crate::reachability::Sight;
 use crate::record::Record;
 use raft::NodeId;
 use std::collections::BTreeMap;
@@ -66,7 +66,7 @@ pub(crate) struct World {
     many_snapshots: bool,
     slow_disks_until: Moment,
     looked: Moment,
-    /// Since when nodes have been hearing and telling.
+    /// Since when nodes have been reachability and telling.
     tells_since: BTreeMap<NodeId, Moment>,
 }
 
@@ -94,6 +94,12 @@ impl World {
         let network = Network::new(seed, weather);
         let record = Record::new(verbose);
         let slow_disks = dice.chance(15);
+        let few_sessions = dice.chance(15).then(|| dice.within(0, 3));
+        let count = dice.pick(&[4, 4, 5, 6, 7, 9]).unwrap();
+        let pair = dice.chance(40).then(|| dice.within(0, count));
+        // Room for one connection of each broker, and a few: those that overlap are refused, and so are new ones beside old
+        // ones whose end no node has noticed yet.
+        let most = few_sessions.map(|more| count + u64::from(pair.is_some()) + more);
         let setup = Setup {
             seed,
             guard: dice.chance(50),
@@ -103,11 +109,9 @@ impl World {
                 recovery_wait: dice.pick(&[None, None, Some(RECOVERY_WAIT)]).unwrap(),
                 staleness_max: dice.pick(&[None, Some(STALENESS_MAX)]).unwrap(),
             },
-            sessions_max: dice.chance(15).then(|| dice.pick(&[1, 3, 6]).unwrap()),
+            sessions_max: most.map(|most| usize::try_from(most).unwrap()),
         };
         let nodes = NODES.map(|id| SimNode::new(id, setup, &network, &record)).into();
-        let count = dice.pick(&[4, 4, 5, 6, 7, 9]).unwrap();
-        let pair = dice.chance(40).then(|| dice.within(0, count));
         let (hangs, long_ones) = (dice.chance(8), dice.chance(15));
         let mut broker = |number| {
             let percent = if number == VANISHES { 60 } else { 25 };
@@ -120,7 +124,6 @@ impl World {
         let guarded = setup.guard && brokers.iter().map(Broker::count).sum::<usize>() > 4;
         let lossy = weather.lost_permille > 0;
         record.lock().routes.readiness = setup.readiness;
-        record.lock().dead.unfollowed = setup.sessions_max.is_some();
         let patience = if lossy { LOST_PACKETS_MARGIN } else { Duration::ZERO }
             + if slow_disks { SLOW_DISK_MARGIN } else { Duration::ZERO };
         record.lock().dead.patience =
@@ -201,15 +204,21 @@ impl World {
         let tells = |node| self.tells_since.get(&node).is_some_and(|since| self.now >= *since + TELLS_WITHIN);
         let mut seen = self.record.lock();
         for (node, sight) in sights {
-            seen.hearing.look(self.now, LOOK_EVERY, node, sight);
+            seen.reachability.look(self.now, LOOK_EVERY, node, sight);
         }
         seen.living.look(self.now, |node, place| self.network.linked(node, place) && tells(node));
-        let leader = seen.hearing.leads(self.now, LEADS_WITHIN).filter(|(leader, _)| self.runs(*leader));
-        seen.count_silences(self.now, LOOK_EVERY, &self.network, leader);
+        // Nodes that stop are no part of a majority.
+        let stay =
+            NODES.into_iter().filter(|node| self.runs(*node) && !self.nodes[place_of(*node)].is_stopping());
+        let majority_stays = stay.count() * 2 > NODES.len();
+        let leader = seen.reachability.leads(self.now, LEADS_WITHIN);
+        let leader = leader.filter(|(leader, _)| majority_stays && self.runs(*leader));
+        seen.count_leases(self.now, LOOK_EVERY, &self.network, leader);
         let verdict = seen.notices.look(self.now, self.patience);
         seen.violated(verdict);
         seen.look_at_suspects();
-        if let Some(mut decider) = seen.hearing.decider(self.now, LEADS_WITHIN, NODES.len()) {
+        let decider = seen.reachability.decider(self.now, LEADS_WITHIN, NODES.len());
+        if let Some(mut decider) = decider.filter(|_| majority_stays) {
             decider.nodes.retain(|node| !self.nodes[place_of(*node)].is_stopping());
             seen.look_for_dead(self.now, &decider);
         }

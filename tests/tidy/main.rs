@@ -5,11 +5,11 @@
 mod module_graph;
 mod module_source;
 mod rust_source;
+mod vocabulary;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use module_graph::ModuleGraph;
 use rust_source::RustSource;
 
 /// Lines of a Rust file, without its tests.
@@ -142,36 +142,6 @@ fn files_and_sockets_are_recognized() {
     for line in ["use std::io;", "use std::{io, sync};", "use crate::files::Files;", "self.net.connect(a)"] {
         assert!(!names_the_system(line), "{line}");
     }
-}
-
-/// Circles that are still there: crate, module, its children that use each other. Only to be shortened.
-const KNOWN_CIRCLES: &[(&str, &str, &str)] = &[
-    ("src", "crate", "admin listeners run stores"),
-    ("src", "crate", "cli config"),
-    ("src", "crate", "events handlers server service"),
-    ("src", "crate::protocol", "body request"),
-    ("src", "crate::server", "registry worker"),
-    ("raft/src", "crate", "context core cut_tail peer"),
-    ("raft/src", "crate", "machine membership published snapshot types"),
-];
-
-#[test]
-fn modules_use_each_other_one_way() {
-    let mut offenders = Vec::new();
-    let mut known = KNOWN_CIRCLES.to_vec();
-    for folder in ["src", "raft/src", "storage/src"] {
-        let read = |path: &str| std::fs::read_to_string(root().join(path)).ok();
-        for circle in ModuleGraph::read(&format!("{folder}/lib.rs"), &read).circles() {
-            let found = (folder, circle.level.as_str(), circle.modules.join(" "));
-            let before = known.len();
-            known.retain(|(folder, level, modules)| (*folder, *level, (*modules).to_owned()) != found);
-            if known.len() == before {
-                offenders.push(format!("{found:?}:\n      {}", circle.edges.join("\n      ")));
-            }
-        }
-    }
-    offenders.extend(known.iter().map(|circle| format!("{circle:?} is gone: take it off the list")));
-    assert_none("circles of modules differ from the known ones", &offenders);
 }
 
 /// A branch chosen by chance is one that a simulation cannot repeat.

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::module_source::{Child, ModuleSource};
+use crate::{assert_none, root};
 
 /// One module of the tree.
 struct Module {
@@ -32,12 +33,12 @@ impl Target {
 }
 
 /// Modules of one level that use each other in a circle.
-pub(crate) struct Circle {
+struct Circle {
     /// Path of the module whose children they are; `crate` for the root.
-    pub(crate) level: String,
-    pub(crate) modules: Vec<String>,
+    level: String,
+    modules: Vec<String>,
     /// One line for each pair: who uses whom, and where.
-    pub(crate) edges: Vec<String>,
+    edges: Vec<String>,
 }
 
 /// Where a module names another, as `file:line`.
@@ -46,13 +47,13 @@ type Places = BTreeSet<(String, usize)>;
 type Level = BTreeMap<(String, String), Places>;
 
 /// The modules of one crate.
-pub(crate) struct ModuleGraph {
+struct ModuleGraph {
     modules: Vec<Module>,
 }
 
 impl ModuleGraph {
     /// Reads a crate from its root file. `read` gives the text of a file, if there is one.
-    pub(crate) fn read(root: &str, read: &dyn Fn(&str) -> Option<String>) -> Self {
+    fn read(root: &str, read: &dyn Fn(&str) -> Option<String>) -> Self {
         let text = read(root).unwrap_or_else(|| panic!("{root} is not there"));
         let mut graph = Self { modules: Vec::new() };
         let folder = root.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
@@ -92,7 +93,7 @@ impl ModuleGraph {
     }
 
     /// All circles, from the root downwards.
-    pub(crate) fn circles(&self) -> Vec<Circle> {
+    fn circles(&self) -> Vec<Circle> {
         let levels = self.levels();
         levels.iter().flat_map(|(level, edges)| circles_of(level, edges)).collect()
     }
@@ -214,6 +215,19 @@ fn reached_from<'a>(start: &str, edges: &'a Level) -> BTreeSet<&'a str> {
 fn describe((user, used): &(String, String), places: &Places) -> String {
     let places: Vec<String> = places.iter().map(|(file, line)| format!("{file}:{line}")).collect();
     format!("{user} → {used}: {}", places.join(" "))
+}
+
+#[test]
+fn modules_use_each_other_one_way() {
+    let mut offenders = Vec::new();
+    for folder in ["src", "raft/src", "storage/src"] {
+        let read = |path: &str| std::fs::read_to_string(root().join(path)).ok();
+        for circle in ModuleGraph::read(&format!("{folder}/lib.rs"), &read).circles() {
+            let (level, modules) = (circle.level, circle.modules.join(" "));
+            offenders.push(format!("{folder} {level}: {modules}:\n      {}", circle.edges.join("\n      ")));
+        }
+    }
+    assert_none("circles of modules", &offenders);
 }
 
 #[cfg(test)]

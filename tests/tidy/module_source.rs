@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn items_and_modules_are_told_apart() {
+    fn items_and_modules_are_distinguished() {
         let module =
             ModuleSource::parse("mod a;\nmod b {\n  pub fn c() {\n  }\n}\nconst fn d() { fn e() {} }\n");
         let children: Vec<_> =

@@ -1,4 +1,4 @@
-//! Our settings as openraft's.
+//! openraft's configuration, from this node's options.
 
 use crate::api::{OpenError, Options};
 use openraft::{Config, SnapshotPolicy};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 const APPEND_ENTRIES_MAX: u64 = 1024;
 /// Waits before asking an unreachable peer again.
 const BACKOFF: &str = "50ms 100ms 200ms ...500ms";
-/// openraft's limit for a snapshot; ours (progress) is tighter.
+/// openraft's limit for a snapshot. The limit that counts is the network's, on progress.
 const SNAPSHOT_MAX_MS: u64 = 3_600_000;
 
 /// Checks the options, and gives openraft's configuration.
@@ -35,9 +35,9 @@ pub(crate) fn check(options: &Options) -> Result<Arc<Config>, OpenError> {
         max_in_snapshot_log_to_keep: u64::MAX,
         // A node that was cut off must not move the term when it returns.
         enable_pre_vote: Some(true),
-        // A leader that hears nobody must not keep those quiet who hear it.
+        // A leader that gets no replies must not keep quiet the followers that get its heartbeats.
         quorum_loss_probe_interval: Some(2 * timing.election_max_ms),
-        // A restarted leader has lost its lease and its tables' proof.
+        // A restarted leader has no lease, and has not applied its log yet.
         enable_leader_restore: Some(false),
         allow_log_reversion: Some(false),
         ..Config::default()

@@ -1,13 +1,10 @@
-//! openraft's log storage over [`Log`]: conversions, and nothing else.
+//! openraft's log storage over [`Log`].
 
-use crate::consensus::membership_codec as membership;
-use crate::consensus::runtime::blocking;
-use crate::consensus::types::{
-    Batch, RaftEntry, RaftLogId, RaftVote, Types, log_id, raft_log_id, raft_vote, vote,
-};
+use super::conversions::{entry, raft_entry};
+use super::types::{RaftEntry, RaftLogId, RaftVote, Types, log_id, raft_log_id, raft_vote, vote};
+use crate::local::blocking;
 use futures_util::Stream;
 use futures_util::stream;
-use openraft::EntryPayload;
 use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
 use std::fmt::Debug;
 use std::io;
@@ -20,7 +17,7 @@ use tokio::sync::oneshot;
 /// Most bytes of entries that are read, and sent to a peer, at once; a single entry may be larger.
 pub(crate) const READ_BYTES_MAX: usize = 4 << 20;
 
-/// The log as openraft wants it. Clones are the same log.
+/// The log, as openraft calls it. Clones are the same log.
 #[derive(Clone)]
 pub(crate) struct LogStore {
     log: Arc<dyn Log>,
@@ -34,13 +31,13 @@ impl LogStore {
         Self { log, appended_bytes }
     }
 
-    /// Payload bytes appended so far; those that were there at the start count too.
+    /// Payload bytes appended so far, with those of the log at the start.
     pub(crate) fn appended_bytes(&self) -> u64 {
         self.appended_bytes.load(Ordering::Relaxed)
     }
 
-    /// The part of a range that the log holds.
-    fn held(&self, range: &impl RangeBounds<u64>) -> Range<u64> {
+    /// The part of a range that is in the log.
+    fn available(&self, range: &impl RangeBounds<u64>) -> Range<u64> {
         let state = self.log.state();
         let first = state.purged.map_or(0, |id| id.index + 1);
         let end = state.last.map_or(0, |id| id.index + 1);
@@ -67,7 +64,7 @@ impl LogStore {
             Some(entries) => entries,
             None => blocking(move || log.read(range, max_bytes)).await?,
         };
-        entries.into_iter().map(to_raft).collect()
+        entries.into_iter().map(raft_entry).collect()
     }
 }
 
@@ -76,7 +73,7 @@ impl RaftLogReader<Types> for LogStore {
     where
         R: RangeBounds<u64> + Clone + Debug + Send,
     {
-        let mut range = self.held(&range);
+        let mut range = self.available(&range);
         let mut entries = Vec::new();
         while !range.is_empty() {
             let part = self.read(range.clone(), READ_BYTES_MAX).await?;
@@ -94,8 +91,8 @@ impl RaftLogReader<Types> for LogStore {
     where
         R: RangeBounds<u64> + Clone + Debug + Send,
     {
-        // Bit by bit: a node that catches up must not hold its whole log in memory.
-        let whole = self.held(&range);
+        // In parts: a node that catches up must not have its whole log in memory.
+        let whole = self.available(&range);
         let read_on = |(store, mut range): (Self, Range<u64>)| async move {
             if range.is_empty() {
                 return None;
@@ -135,7 +132,7 @@ impl RaftLogStorage<Types> for LogStore {
     }
 
     async fn save_vote(&mut self, new: &RaftVote) -> io::Result<()> {
-        let (done, durable) = waiting();
+        let (done, durable) = completion();
         self.log.save_vote(vote(new), done);
         durable.await.map_err(io::Error::other)?
     }
@@ -154,7 +151,7 @@ impl RaftLogStorage<Types> for LogStore {
         I: IntoIterator<Item = RaftEntry> + Send,
         I::IntoIter: Send,
     {
-        let entries = entries.into_iter().map(from_raft).collect::<io::Result<Vec<_>>>()?;
+        let entries = entries.into_iter().map(entry).collect::<io::Result<Vec<_>>>()?;
         let bytes: usize = entries.iter().map(payload_bytes).sum();
         self.appended_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         self.log.append(entries, Box::new(move |result| callback.io_completed(result)));
@@ -162,16 +159,16 @@ impl RaftLogStorage<Types> for LogStore {
     }
 
     async fn truncate_after(&mut self, last: Option<RaftLogId>) -> io::Result<()> {
-        // Awaited, though the log is ordered: a snapshot that is installed next goes to another store, and after a
-        // crash that store must not be ahead of a conflicting tail here.
-        let (done, durable) = waiting();
+        // Awaited, though the log is ordered: a snapshot that openraft installs next goes to another store, and after
+        // a crash that store must not be ahead of a conflicting tail here.
+        let (done, durable) = completion();
         self.log.truncate_after(last.as_ref().map(log_id), done);
         durable.await.map_err(io::Error::other)?
     }
 
     async fn purge(&mut self, upto: RaftLogId) -> io::Result<()> {
-        // Not awaited: what is behind a snapshot may also be purged twice. A failed write fails all later ones, so
-        // the next append reports it.
+        // Not awaited: entries behind a snapshot may be purged twice. A failed write fails all later ones, so the next
+        // append reports it.
         let done: Done = Box::new(|result| {
             if let Err(e) = result {
                 tracing::error!("cannot purge the log: {e}");
@@ -189,17 +186,17 @@ fn payload_bytes(entry: &Entry) -> usize {
     }
 }
 
-/// A callback, and what waits for it.
-fn waiting() -> (Done, oneshot::Receiver<io::Result<()>>) {
+/// A callback, and the receiver of its result.
+fn completion() -> (Done, oneshot::Receiver<io::Result<()>>) {
     let (tx, rx) = oneshot::channel();
     let done: Done = Box::new(move |result| {
-        // Nobody waits any more only when the core has gone.
+        // The receiver is gone only after openraft's core.
         let _ = tx.send(result);
     });
     (done, rx)
 }
 
-/// How many entries were read; none, or others than asked for, is an error of the log and never the end of it.
+/// How many entries were read. No entry, or another first one than asked for, is an error of the log, never its end.
 fn advance(part: &[RaftEntry], range: &Range<u64>) -> io::Result<u64> {
     let first = part.first().map(|entry| entry.log_id.index());
     if first == Some(range.start) {
@@ -207,26 +204,6 @@ fn advance(part: &[RaftEntry], range: &Range<u64>) -> io::Result<u64> {
     }
     let wrong = format!("the log gave entries from {first:?} when asked for {range:?}");
     Err(io::Error::new(io::ErrorKind::InvalidData, wrong))
-}
-
-/// Our entry, from openraft's.
-pub(crate) fn from_raft(entry: RaftEntry) -> io::Result<Entry> {
-    let payload = match entry.payload {
-        EntryPayload::Blank => Payload::Blank,
-        EntryPayload::Normal(Batch(bytes)) => Payload::Commands(bytes),
-        EntryPayload::Membership(membership) => Payload::Membership(membership::encode(&membership)?),
-    };
-    Ok(Entry { id: log_id(&entry.log_id), payload })
-}
-
-/// openraft's entry, from ours.
-pub(crate) fn to_raft(entry: Entry) -> io::Result<RaftEntry> {
-    let payload = match entry.payload {
-        Payload::Blank => EntryPayload::Blank,
-        Payload::Commands(bytes) => EntryPayload::Normal(Batch(bytes)),
-        Payload::Membership(bytes) => EntryPayload::Membership(membership::decode(&bytes)?),
-    };
-    Ok(RaftEntry { log_id: raft_log_id(entry.id), payload })
 }
 
 #[cfg(test)]

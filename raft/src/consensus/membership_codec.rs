@@ -1,6 +1,7 @@
 //! Memberships as bytes, for the log, the snapshots and the peers.
 
-use crate::consensus::types::{Contact, Membership, StoredMembership, log_id, raft_log_id};
+use super::types::{Membership, StoredMembership, log_id, raft_log_id};
+use crate::local::Contact;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +15,7 @@ struct EncodedMembership {
     at: Option<LogId>,
     /// Sets of voters: one, or two while a change is under way.
     voters: Vec<Vec<u64>>,
-    /// Everyone, learners too.
+    /// All members, learners too.
     nodes: Vec<EncodedNode>,
 }
 

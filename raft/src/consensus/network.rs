@@ -1,12 +1,13 @@
-//! openraft's network over the lanes to peers.
+//! openraft's network over the channels to peers.
 
-use crate::consensus::log_store::READ_BYTES_MAX;
-use crate::consensus::runtime::blocking;
-use crate::consensus::snapshot::SnapshotData;
-use crate::consensus::types::{Contact, RaftVote, Types, raft_log_id, raft_vote, vote};
+use super::conversions;
+use super::log_store::READ_BYTES_MAX;
+use super::snapshot::SnapshotData;
+use super::types::{RaftVote, Types, raft_log_id, raft_vote, vote};
+use crate::local::{Contact, blocking};
 use crate::peer::connection::{CallError, Limit};
-use crate::peer::handshake::Lane;
-use crate::peer::message::{self, Append, Reply, Request};
+use crate::peer::handshake::ChannelKind;
+use crate::peer::message::{Reply, Request};
 use crate::peer::peers::{Peer, Peers};
 use bytes::Bytes;
 use openraft::errors::{NetworkError, RPCError, ReplicationClosed, StreamingError, Timeout, Unreachable};
@@ -27,7 +28,7 @@ const PROGRESS_MAX: Duration = Duration::from_secs(5);
 /// Bytes of a snapshot per message.
 const SNAPSHOT_MESSAGE_BYTES: usize = READ_BYTES_MAX / 4;
 
-/// openraft's snapshot, with our data.
+/// openraft's snapshot.
 type RaftSnapshot = openraft::type_config::alias::SnapshotOf<Types, SnapshotData>;
 /// What openraft's network calls fail with.
 type RpcError = RPCError<Types>;
@@ -38,51 +39,51 @@ pub(crate) struct Network {
     pub(crate) id: u64,
     /// The peers.
     pub(crate) peers: Arc<Peers>,
-    /// Where snapshots are read.
+    /// The snapshots that it sends.
     pub(crate) snapshots: Arc<dyn Snapshots>,
-    /// Told when a stored snapshot cannot be read: a new one is due.
-    pub(crate) unreadable: Arc<Notify>,
+    /// Notified when a stored snapshot cannot be read: a new one is due.
+    pub(crate) snapshot_due: Arc<Notify>,
 }
 
 impl Network {
-    fn channel(&self, target: u64, contact: &Contact, lane: Lane) -> Channel {
-        Channel {
+    fn client(&self, target: u64, contact: &Contact, append_channel: ChannelKind) -> PeerClient {
+        PeerClient {
             id: self.id,
             peer: self.peers.peer_with(target, Some(contact.directory_id)),
-            append_lane: lane,
+            append_channel,
             snapshots: Arc::clone(&self.snapshots),
-            unreadable: Arc::clone(&self.unreadable),
+            snapshot_due: Arc::clone(&self.snapshot_due),
         }
     }
 }
 
 impl RaftNetworkFactory<Types> for Network {
-    type Network = Channel;
+    type Network = PeerClient;
 
-    async fn new_client(&mut self, target: u64, contact: &Contact) -> Channel {
-        self.channel(target, contact, Lane::Append)
+    async fn new_client(&mut self, target: u64, contact: &Contact) -> PeerClient {
+        self.client(target, contact, ChannelKind::Append)
     }
 
-    async fn new_heartbeat_client(&mut self, target: u64, contact: &Contact) -> Channel {
-        self.channel(target, contact, Lane::Control)
+    async fn new_heartbeat_client(&mut self, target: u64, contact: &Contact) -> PeerClient {
+        self.client(target, contact, ChannelKind::Control)
     }
 
-    async fn new_snapshot_client(&mut self, target: u64, contact: &Contact) -> Channel {
-        self.channel(target, contact, Lane::Snapshot)
+    async fn new_snapshot_client(&mut self, target: u64, contact: &Contact) -> PeerClient {
+        self.client(target, contact, ChannelKind::Snapshot)
     }
 }
 
-/// What openraft sends to one peer.
-pub(crate) struct Channel {
+/// openraft's requests to one peer.
+pub(crate) struct PeerClient {
     id: u64,
     peer: Arc<Peer>,
     /// Heartbeats are appends too, but never wait behind entries.
-    append_lane: Lane,
+    append_channel: ChannelKind,
     snapshots: Arc<dyn Snapshots>,
-    unreadable: Arc<Notify>,
+    snapshot_due: Arc<Notify>,
 }
 
-impl Channel {
+impl PeerClient {
     async fn control(
         &self,
         request: Request,
@@ -90,10 +91,10 @@ impl Channel {
         action: RPCTypes,
     ) -> Result<Reply, RpcError> {
         let limit = Limit::Deadline(Instant::now() + option.hard_ttl());
-        let result = self.peer.call(Lane::Control, &request, limit).await;
+        let result = self.peer.call(ChannelKind::Control, &request, limit).await;
         result.map_err(|e| match e {
             CallError::NotSent(reason) => unreachable(reason),
-            CallError::NoAnswer(_) => RPCError::Timeout(Timeout {
+            CallError::NoReply(_) => RPCError::Timeout(Timeout {
                 action,
                 id: self.id,
                 target: self.peer.id,
@@ -102,10 +103,10 @@ impl Channel {
         })
     }
 
-    async fn long(&self, lane: Lane, request: Request) -> Result<Reply, RpcError> {
-        self.peer.call(lane, &request, Limit::Progress(PROGRESS_MAX)).await.map_err(|e| match e {
+    async fn long(&self, channel: ChannelKind, request: Request) -> Result<Reply, RpcError> {
+        self.peer.call(channel, &request, Limit::Progress(PROGRESS_MAX)).await.map_err(|e| match e {
             CallError::NotSent(reason) => unreachable(reason),
-            CallError::NoAnswer(reason) => RPCError::Network(NetworkError::from_string(reason)),
+            CallError::NoReply(reason) => RPCError::Network(NetworkError::from_string(reason)),
         })
     }
 
@@ -118,7 +119,7 @@ impl Channel {
         }
     }
 
-    /// Sends the parts of a snapshot. The peer answers each with its vote; a higher one ends it.
+    /// Sends the parts of a snapshot. The peer replies to each with its vote; a higher vote ends the transfer.
     async fn send_snapshot(&self, leader: RaftVote, meta: SnapshotMeta) -> Result<RaftVote, RpcError> {
         let last = meta.last;
         let begin = Request::SnapshotBegin { vote: vote(&leader), meta };
@@ -137,7 +138,7 @@ impl Channel {
     }
 
     async fn snapshot_part(&self, request: Request) -> Result<RaftVote, RpcError> {
-        match self.long(Lane::Snapshot, request).await? {
+        match self.long(ChannelKind::Snapshot, request).await? {
             Reply::Snapshot { vote } => Ok(raft_vote(vote)),
             other => Err(unexpected(other)),
         }
@@ -163,12 +164,12 @@ impl Channel {
             Err(e) => e.to_string(),
         };
         tracing::warn!("snapshot {last} cannot be read for node {}: {failed}", self.peer.id);
-        self.unreadable.notify_one();
+        self.snapshot_due.notify_one();
         Err(unreachable(failed))
     }
 }
 
-impl RaftNetworkV2<Types> for Channel {
+impl RaftNetworkV2<Types> for PeerClient {
     type SnapshotData = SnapshotData;
 
     async fn append_entries(
@@ -176,11 +177,11 @@ impl RaftNetworkV2<Types> for Channel {
         request: AppendEntriesRequest<Types>,
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<Types>, RpcError> {
-        let append = Append::from_raft(request).map_err(|e| unreachable(e.to_string()))?;
+        let append = conversions::append(request).map_err(|e| unreachable(e.to_string()))?;
         let request = Request::Append(append);
-        let reply = match self.append_lane {
-            Lane::Control => self.control(request, &option, RPCTypes::AppendEntries).await?,
-            lane => self.long(lane, request).await?,
+        let reply = match self.append_channel {
+            ChannelKind::Control => self.control(request, &option, RPCTypes::AppendEntries).await?,
+            channel => self.long(channel, request).await?,
         };
         match reply {
             Reply::Append(appended) => Ok(appended.into()),
@@ -227,10 +228,10 @@ impl RaftNetworkV2<Types> for Channel {
         request: TransferLeaderRequest<Types>,
         option: RPCOption,
     ) -> Result<TransferLeaderResponse<Types>, RpcError> {
-        let request = message::take_over(&request);
+        let request = conversions::timeout_now(&request);
         match self.control(request, &option, RPCTypes::TransferLeader).await? {
-            // A refusal is not an answer that openraft acts on: the leader sees whether it is followed.
-            Reply::TakeOver(_) => Ok(Ok(())),
+            // openraft does not act on a refusal: the leader sees whether its successor stands for election.
+            Reply::TimeoutNow(_) => Ok(Ok(())),
             other => Err(unexpected(other)),
         }
     }
@@ -243,6 +244,6 @@ fn unreachable(reason: String) -> RpcError {
 fn unexpected(reply: Reply) -> RpcError {
     match reply {
         Reply::Unavailable(reason) => unreachable(reason),
-        other => unreachable(format!("unexpected answer {other:?}")),
+        other => unreachable(format!("unexpected reply {other:?}")),
     }
 }

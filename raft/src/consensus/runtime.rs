@@ -1,5 +1,6 @@
 //! openraft's runtime: tokio's tasks and timers, with random numbers of the node's [`Runtime`].
 
+use crate::local::blocking;
 use openraft_rt::{AsyncRuntime, OptionalSend};
 use openraft_rt_tokio::{TokioInstant, TokioMpsc, TokioMutex, TokioOneshot, TokioRuntime, TokioWatch};
 use std::convert::Infallible;
@@ -10,25 +11,13 @@ use std::time::Duration;
 use storage::runtime::{Runtime, SystemRuntime};
 
 tokio::task_local! {
-    /// Where a node's tasks take random numbers from. openraft asks its runtime type, which is no value.
+    /// Source of the random numbers of a node's tasks. openraft calls its runtime by type, not by value.
     static RANDOMNESS: Arc<dyn Runtime>;
 }
 
-/// What openraft does within `work`, and in all tasks that it spawns there, takes its random numbers from `runtime`.
+/// openraft takes its random numbers from `runtime`, within `work` and in all tasks that it spawns there.
 pub(crate) async fn with_randomness<T>(runtime: Arc<dyn Runtime>, work: impl Future<Output = T>) -> T {
     RANDOMNESS.scope(runtime, work).await
-}
-
-/// Runs what may block beside the tasks. Where there is one thread only, as in a simulation, it runs at once: that
-/// keeps the order of all that happens.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    use tokio::runtime::{Handle, RuntimeFlavor};
-    if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
-        return work();
-    }
-    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
 /// The runtime type.
@@ -109,7 +98,7 @@ impl AsyncRuntime for RaftRuntime {
     }
 }
 
-/// The node's random numbers, as openraft takes them.
+/// The node's random numbers, as openraft calls them.
 pub(crate) struct Random(Arc<dyn Runtime>);
 
 impl rand::TryRng for Random {
@@ -150,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn spawned_tasks_take_the_numbers_of_their_node() {
+    async fn spawned_tasks_use_the_random_numbers_of_their_node() {
         use rand::Rng;
         let draw = || async {
             let spawned = RaftRuntime::spawn(async { RaftRuntime::thread_rng().next_u64() });

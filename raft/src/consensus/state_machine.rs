@@ -1,11 +1,11 @@
-//! openraft's state machine over [`RouteInfo`]. The only holder of a table that changes.
+//! openraft's state machine over [`RouteInfo`]. Only it changes the tables.
 
-use crate::consensus::applied_state::{Published, State};
-use crate::consensus::runtime::blocking;
-use crate::consensus::snapshot::{self, SnapshotData, Staged};
-use crate::consensus::types::{
-    Answers, RaftEntry, RaftLogId, RaftSnapshotMeta, StoredMembership, Types, log_id, raft_log_id,
+use super::applied_state::{AppliedState, AppliedStatePublisher};
+use super::snapshot::{self, SnapshotData, Staged};
+use super::types::{
+    EntryOutcomes, RaftEntry, RaftLogId, RaftSnapshotMeta, StoredMembership, Types, log_id, raft_log_id,
 };
+use crate::local::blocking;
 use futures_util::{Stream, TryStreamExt};
 use openraft::EntryPayload;
 use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
@@ -15,39 +15,39 @@ use storage::runtime::Runtime;
 use storage::snapshots::{SnapshotMeta, Snapshots};
 use storage::{Command, RouteInfo, format};
 
-/// openraft's snapshot, with our data.
+/// openraft's snapshot.
 type RaftSnapshot = openraft::type_config::alias::SnapshotOf<Types, SnapshotData>;
 
 /// The state machine.
-pub(crate) struct Machine {
+pub(crate) struct StateMachine {
     table: RouteInfo,
     membership: Arc<StoredMembership>,
-    published: Arc<Published>,
+    publisher: Arc<AppliedStatePublisher>,
     snapshots: Arc<dyn Snapshots>,
     runtime: Arc<dyn Runtime>,
 }
 
-impl Machine {
-    /// An empty one; openraft loads the newest snapshot into it.
+impl StateMachine {
+    /// An empty one; openraft installs the newest snapshot.
     pub(crate) fn new(
-        published: Arc<Published>,
+        publisher: Arc<AppliedStatePublisher>,
         snapshots: Arc<dyn Snapshots>,
         runtime: Arc<dyn Runtime>,
     ) -> Self {
-        Self { table: RouteInfo::default(), membership: Arc::default(), published, snapshots, runtime }
+        Self { table: RouteInfo::default(), membership: Arc::default(), publisher, snapshots, runtime }
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> AppliedState {
         // Cheap: the maps share what did not change.
-        State { table: Arc::new(self.table.clone()), membership: Arc::clone(&self.membership) }
+        AppliedState { table: Arc::new(self.table.clone()), membership: Arc::clone(&self.membership) }
     }
 
-    fn apply_entry(&mut self, entry: RaftEntry) -> io::Result<Answers> {
+    fn apply_entry(&mut self, entry: RaftEntry) -> io::Result<EntryOutcomes> {
         let id = log_id(&entry.log_id);
-        let of_commands = matches!(entry.payload, EntryPayload::Normal(_));
+        let is_of_commands = matches!(entry.payload, EntryPayload::Normal(_));
         let commands: Vec<Command> = match entry.payload {
             EntryPayload::Blank => Vec::new(),
-            // What does not decode was written by a newer version, or is damaged: skipping it would let this
+            // An entry that does not decode was written by a newer version, or is damaged: skipping it would let this
             // node's tables differ from the others'.
             EntryPayload::Normal(batch) => format::decode("log entry", &batch.0).map_err(|e| {
                 io::Error::new(io::ErrorKind::InvalidData, format!("entry {id} cannot be applied: {e}"))
@@ -58,14 +58,14 @@ impl Machine {
             }
         };
         let applied = self.table.apply_entry(id, &commands);
-        self.published.entry_applied(self.state(), id, applied.events, of_commands);
-        Ok(Answers(applied.outcomes))
+        self.publisher.publish_entry(self.state(), id, applied.events, is_of_commands);
+        Ok(EntryOutcomes(applied.outcomes))
     }
 }
 
-impl RaftStateMachine<Types> for Machine {
+impl RaftStateMachine<Types> for StateMachine {
     type SnapshotData = SnapshotData;
-    type SnapshotBuilder = Builder;
+    type SnapshotBuilder = SnapshotBuilder;
 
     async fn applied_state(&mut self) -> io::Result<(Option<RaftLogId>, StoredMembership)> {
         Ok((self.table.revision().map(raft_log_id), self.membership.as_ref().clone()))
@@ -76,25 +76,25 @@ impl RaftStateMachine<Types> for Machine {
         S: Stream<Item = io::Result<EntryResponder<Types>>> + Unpin + Send,
     {
         while let Some((entry, responder)) = entries.try_next().await? {
-            let answers = self.apply_entry(entry)?;
+            let outcomes = self.apply_entry(entry)?;
             if let Some(responder) = responder {
-                responder.send(answers);
+                responder.send(outcomes);
             }
         }
         Ok(())
     }
 
-    async fn try_create_snapshot_builder(&mut self, force: bool) -> Option<Builder> {
-        // Snapshots are made beside openraft (see the snapshot driver), so that a full disk is not the end of the
-        // core; openraft is only told of the one that is there.
+    async fn try_create_snapshot_builder(&mut self, force: bool) -> Option<SnapshotBuilder> {
+        // The snapshot driver makes snapshots beside openraft, so that a full disk is not the end of the core;
+        // openraft only gets the one that is stored.
         let ready = if force { None } else { Some(self.snapshots.latest()?) };
         let snapshots = Arc::clone(&self.snapshots);
-        Some(Builder { state: self.state(), ready, snapshots, unix_ms: self.runtime.unix_ms() })
+        Some(SnapshotBuilder { state: self.state(), ready, snapshots, unix_ms: self.runtime.unix_ms() })
     }
 
-    async fn get_snapshot_builder(&mut self) -> Builder {
+    async fn get_snapshot_builder(&mut self) -> SnapshotBuilder {
         let snapshots = Arc::clone(&self.snapshots);
-        Builder { state: self.state(), ready: None, snapshots, unix_ms: self.runtime.unix_ms() }
+        SnapshotBuilder { state: self.state(), ready: None, snapshots, unix_ms: self.runtime.unix_ms() }
     }
 
     async fn install_snapshot(&mut self, meta: &RaftSnapshotMeta, data: SnapshotData) -> io::Result<()> {
@@ -103,8 +103,8 @@ impl RaftStateMachine<Types> for Machine {
         let table = blocking(move || match data {
             SnapshotData::Stored(stored, source) => {
                 let table = Arc::new(snapshot::load(&stored, &source)?);
-                // A no-op when it is this node's own store, as it is but for openraft's suite.
-                let state = State { table: Arc::clone(&table), membership };
+                // Does nothing when it is this node's own store. Only openraft's suite has another one.
+                let state = AppliedState { table: Arc::clone(&table), membership };
                 snapshot::build(&state, &snapshots, stored.unix_ms)?;
                 Ok(Arc::unwrap_or_clone(table))
             }
@@ -115,16 +115,16 @@ impl RaftStateMachine<Types> for Machine {
             SnapshotData::Empty => Ok(RouteInfo::default()),
         })
         .await?;
-        if !snapshot::same(meta, &table) {
+        if !snapshot::describes(meta, &table) {
             return Err(io::Error::other(format!("snapshot {meta} holds revision {:?}", table.revision())));
         }
         let Some(id) = table.revision() else {
             return Err(io::Error::other("snapshot of an empty state"));
         };
-        // Both together, and only now that all of it is there.
+        // Both together, and only now that the whole snapshot is there.
         self.table = table;
         self.membership = Arc::new(meta.last_membership.clone());
-        self.published.snapshot_installed(self.state(), id);
+        self.publisher.publish_snapshot(self.state(), id);
         Ok(())
     }
 
@@ -134,14 +134,14 @@ impl RaftStateMachine<Types> for Machine {
 }
 
 /// Gives openraft a snapshot.
-pub(crate) struct Builder {
-    state: State,
+pub(crate) struct SnapshotBuilder {
+    state: AppliedState,
     ready: Option<SnapshotMeta>,
     snapshots: Arc<dyn Snapshots>,
     unix_ms: u64,
 }
 
-impl RaftSnapshotBuilder<Types> for Builder {
+impl RaftSnapshotBuilder<Types> for SnapshotBuilder {
     type SnapshotData = SnapshotData;
 
     async fn build_snapshot(&mut self) -> io::Result<RaftSnapshot> {

@@ -1,16 +1,17 @@
-//! How openraft is set up for us, and its types ⇄ ours. Beyond the adapters nobody sees openraft's.
+//! The types that openraft works with here, and log ids and votes ⇄ this project's.
 
+use crate::local::{Contact, MemberSet};
 use bytes::Bytes;
 use std::fmt;
 use storage::{LogId, Outcome, Vote};
 
-/// The types that our Raft is made of. Log ids are (term, index): one leader per term, as in the Raft paper.
+/// The types of this project's Raft. Log ids are (term, index): one leader per term, as in the Raft paper.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Types;
 
 impl openraft::RaftTypeConfig for Types {
     type D = Batch;
-    type R = Answers;
+    type R = EntryOutcomes;
     type NodeId = u64;
     type Node = Contact;
     type Term = u64;
@@ -18,7 +19,7 @@ impl openraft::RaftTypeConfig for Types {
     type Vote = openraft::Vote<Self::LeaderId>;
     type Payload = openraft::EntryPayload<Batch, u64, Contact>;
     type Entry = openraft::Entry<openraft::vote::leader_id_std::CommittedLeaderId<u64>, Self::Payload>;
-    type AsyncRuntime = crate::consensus::runtime::RaftRuntime;
+    type AsyncRuntime = super::runtime::RaftRuntime;
     type Responder<T>
         = openraft::impls::OneshotResponder<Self, T>
     where
@@ -30,15 +31,13 @@ impl openraft::RaftTypeConfig for Types {
     type ErrorSource = openraft::impls::BoxedErrorSource;
 }
 
-/// Our Raft.
-pub(crate) type Raft = openraft::Raft<Types, crate::consensus::state_machine::Machine>;
 /// openraft's log id.
 pub(crate) type RaftLogId = openraft::type_config::alias::LogIdOf<Types>;
 /// openraft's vote.
 pub(crate) type RaftVote = openraft::type_config::alias::VoteOf<Types>;
 /// openraft's log entry.
 pub(crate) type RaftEntry = openraft::type_config::alias::EntryOf<Types>;
-/// A membership, without where it stands in the log.
+/// A membership, without the id of its entry.
 pub(crate) type Membership = openraft::Membership<u64, Contact>;
 /// A membership with the id of its entry.
 pub(crate) type StoredMembership = openraft::type_config::alias::StoredMembershipOf<Types>;
@@ -61,20 +60,11 @@ impl fmt::Display for Batch {
     }
 }
 
-/// What the commands of an entry came to, in order. Empty for entries without commands.
+/// The outcomes of the commands of an entry, in order. Empty for entries without commands.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Answers(pub(crate) Vec<Outcome>);
+pub(crate) struct EntryOutcomes(pub(crate) Vec<Outcome>);
 
-/// What the membership holds of a node: where it is reached, and which data directory counts as that node.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Contact {
-    /// `host:port` of its peer port.
-    pub(crate) address: String,
-    /// Random id of its data directory. A node with the same id and another directory is a stranger.
-    pub(crate) directory_id: u128,
-}
-
-/// Our log id.
+/// This project's log id.
 pub(crate) fn log_id(id: &RaftLogId) -> LogId {
     LogId { term: id.committed_leader_id().term, index: id.index() }
 }
@@ -84,7 +74,7 @@ pub(crate) fn raft_log_id(id: LogId) -> RaftLogId {
     RaftLogId::new_term_index(id.term, id.index)
 }
 
-/// Our vote.
+/// This project's vote.
 pub(crate) fn vote(vote: &RaftVote) -> Vote {
     Vote { term: vote.leader_id.term, node: vote.leader_id.voted_for, committed: vote.committed }
 }
@@ -95,5 +85,14 @@ pub(crate) fn raft_vote(vote: Vote) -> RaftVote {
         RaftVote::new_committed(vote.term, vote.node)
     } else {
         RaftVote::new(vote.term, vote.node)
+    }
+}
+
+/// This project's form of a membership.
+pub(crate) fn member_set(stored: &StoredMembership) -> MemberSet {
+    MemberSet {
+        at: stored.log_id().as_ref().map(log_id),
+        voters: stored.voter_ids().collect(),
+        nodes: stored.nodes().map(|(id, contact)| (*id, contact.clone())).collect(),
     }
 }

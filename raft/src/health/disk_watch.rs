@@ -1,118 +1,135 @@
-//! A disk that hangs or fills up: refuse commands, hand leadership over, and in the end exit.
+//! A disk that hangs or fills up: this node refuses commands, transfers leadership, and in the end exits.
 
-use crate::leader::core::Core;
+use crate::consensus::raft::Raft;
+use crate::leader::leadership::Leadership;
+use crate::local::LocalNode;
+use crate::membership::transfer::LeadershipTransfer;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use storage::disk::{SpaceLevel, Watchdog, WriteLevel, WriteLimits};
 use tokio::time::{Instant, sleep};
 
-/// Between two looks at the room on the disk.
+/// Between two looks at the space on the disk.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
-/// A leader that could not hand over for so many of the longest election timeouts falls silent, so that the others
-/// elect one.
+/// A leader that could not transfer leadership for so many of the longest election timeouts stops its heartbeats, so that
+/// the others elect a leader.
 const SILENT_TIMEOUTS: u32 = 3;
-/// To hand over.
+/// To transfer leadership.
 const TRANSFER_MAX: Duration = Duration::from_secs(1);
-/// Between two attempts to hand over since the disk is nearly full.
+/// Between two attempts to transfer leadership since the disk is nearly full.
 const LOW_PAUSE: Duration = Duration::from_secs(10);
-/// The matter of the notices.
-const MATTER: &str = "disk";
+/// Alert key.
+const ALERT: &str = "disk";
 
-/// Starts the watchdog: a thread of its own, for a disk that hangs may hold the whole runtime up.
-pub(crate) fn watchdog(core: &Core) -> io::Result<Watchdog> {
-    let timeout = Duration::from_millis(core.context.options.timing.election_max_ms);
-    let log = Arc::clone(&core.context.log);
+/// Starts the watchdog on a thread of its own: a disk that hangs may hold up the whole runtime.
+pub(crate) fn watchdog(local: &LocalNode) -> io::Result<Watchdog> {
+    let timeout = Duration::from_millis(local.options.timing.election_max_ms);
+    let log = Arc::clone(&local.log);
     Watchdog::start(WriteLimits::for_election_timeout(timeout), move || log.oldest_wait())
 }
 
-/// Acts on what the watchdog says, until the node stops.
-pub(crate) async fn run(core: Arc<Core>, watchdog: Watchdog) {
-    let mut levels = watchdog.levels();
-    let mut watch = Watch { core, slow_since: None, silent: false, low_since: None };
-    loop {
-        let level = *levels.borrow_and_update();
-        if level == WriteLevel::Dead {
-            watch.core.die("the disk does not answer any more".into());
-            return;
-        }
-        watch.writes(level).await;
-        watch.space(level).await;
-        let stop = watch.core.context.stop.clone();
-        tokio::select! {
-            biased;
-            changed = levels.changed() => if changed.is_err() { return },
-            () = sleep(LOOK_PAUSE) => {}
-            () = stop.cancelled() => return,
-        }
-    }
-}
-
-struct Watch {
-    core: Arc<Core>,
+/// Acts on the watchdog's levels and on the space on the disk.
+pub(crate) struct DiskWatch {
+    local: Arc<LocalNode>,
+    raft: Raft,
+    leadership: Arc<Leadership>,
+    transfer: Arc<LeadershipTransfer>,
     slow_since: Option<Instant>,
     /// Heartbeats are off.
     silent: bool,
     low_since: Option<Instant>,
 }
 
-impl Watch {
-    async fn writes(&mut self, level: WriteLevel) {
-        let core = &self.core;
+impl DiskWatch {
+    /// A watch over a disk that answers.
+    pub(crate) fn new(
+        local: Arc<LocalNode>,
+        raft: Raft,
+        leadership: Arc<Leadership>,
+        transfer: Arc<LeadershipTransfer>,
+    ) -> Self {
+        Self { local, raft, leadership, transfer, slow_since: None, silent: false, low_since: None }
+    }
+
+    /// Runs until the node stops.
+    pub(crate) async fn run(mut self, watchdog: Watchdog) {
+        let mut levels = watchdog.levels();
+        loop {
+            let level = *levels.borrow_and_update();
+            if level == WriteLevel::Dead {
+                self.local.lifecycle.fail("the disk does not answer any more".into());
+                return;
+            }
+            self.watch_writes(level).await;
+            self.watch_space(level).await;
+            tokio::select! {
+                biased;
+                changed = levels.changed() => if changed.is_err() { return },
+                () = sleep(LOOK_PAUSE) => {}
+                () = self.local.lifecycle.stop.cancelled() => return,
+            }
+        }
+    }
+
+    async fn watch_writes(&mut self, level: WriteLevel) {
         let slow = level != WriteLevel::Ok;
-        let was_slow = core.disk_hung.swap(slow, Ordering::AcqRel);
+        let was_slow = self.local.disk.set_hung(slow);
         if slow != was_slow {
-            // Its own vote could not be written anyway: a candidacy would only disturb.
-            core.raft.runtime_config().elect(!slow);
+            // This node could not write its own vote: a candidacy would only disturb the others.
+            self.raft.runtime_config().elect(!slow);
         }
         if slow {
-            let waits = core.context.log.oldest_wait().unwrap_or_default().as_millis();
-            core.context.notices.set(MATTER, format!("the disk has not answered for {waits} ms"));
+            let waits = self.local.log.oldest_wait().unwrap_or_default().as_millis();
+            self.local.alerts.set(ALERT, format!("the disk has not answered for {waits} ms"));
         }
-        let leads = core.leadership().leader == Some(core.id());
+        let leads = self.leadership.state().leader == Some(self.local.id());
         if slow && !was_slow {
             self.slow_since = Some(Instant::now());
             if leads {
-                hand_over(core).await;
+                self.transfer_leadership().await;
             }
         }
-        let silent_after =
-            SILENT_TIMEOUTS * Duration::from_millis(core.context.options.timing.election_max_ms);
+        let silent_after = SILENT_TIMEOUTS * self.leadership.election_timeout_max();
         if slow && leads && !self.silent && self.slow_since.is_some_and(|at| at.elapsed() > silent_after) {
-            tracing::warn!("the disk hangs and nobody took over: this leader falls silent");
-            core.raft.runtime_config().heartbeat(false);
+            tracing::warn!("the disk hangs and no other node leads: this leader stops its heartbeats");
+            self.raft.runtime_config().heartbeat(false);
             self.silent = true;
         }
         if self.silent && (!slow || !leads) {
-            core.raft.runtime_config().heartbeat(true);
+            self.raft.runtime_config().heartbeat(true);
             self.silent = false;
         }
     }
 
-    async fn space(&mut self, level: WriteLevel) {
-        let core = &self.core;
-        if core.context.directory.space() == SpaceLevel::Ok {
+    async fn watch_space(&mut self, level: WriteLevel) {
+        if self.local.disk.space() == SpaceLevel::Ok {
             if level == WriteLevel::Ok {
-                core.context.notices.clear(MATTER);
+                self.local.alerts.clear(ALERT);
             }
             self.low_since = None;
             return;
         }
-        core.context.notices.set(MATTER, "the disk is nearly full: commands are refused".into());
+        self.local.alerts.set(ALERT, "the disk is nearly full: commands are refused".into());
         if self.low_since.is_some_and(|since| since.elapsed() < LOW_PAUSE) {
             return;
         }
         self.low_since = Some(Instant::now());
-        if core.leadership().leading {
-            hand_over(core).await;
+        if self.leadership.state().leading {
+            self.transfer_leadership().await;
         }
     }
-}
 
-async fn hand_over(core: &Arc<Core>) {
-    match core.transfer(None, Instant::now() + TRANSFER_MAX).await {
-        Ok(leader) => tracing::warn!("leadership is handed to node {leader} since this disk is in trouble"),
-        Err(e) => tracing::warn!("leadership cannot be handed over although this disk is in trouble: {e}"),
+    async fn transfer_leadership(&self) {
+        match self.transfer.transfer(None, Instant::now() + TRANSFER_MAX).await {
+            Ok(leader) => {
+                tracing::warn!("leadership went to node {leader}, since this node's disk is in trouble")
+            }
+            Err(e) => {
+                tracing::warn!(
+                    "leadership cannot be transferred, although this node's disk is in trouble: {e}"
+                );
+            }
+        }
     }
 }

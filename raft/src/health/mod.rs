@@ -1,4 +1,9 @@
-//! What an operator is told.
+//! What an operator learns of this node, and what it does about a disk in trouble.
+//!
+//! - [`status`]: the report of this node.
+//! - [`disk_watch`]: a disk that hangs or fills up.
+//! - [`state_check`]: equal logs must give equal tables.
+//! - [`truncated_tail`]: an unfinished write at the end of the log.
 
 pub(crate) mod disk_watch;
 pub(crate) mod state_check;

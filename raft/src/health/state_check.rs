@@ -1,109 +1,132 @@
-//! The leader compares the state of all members, now and then: equal logs must give equal tables.
+//! The leader compares the state of all members now and then: equal logs must give equal tables.
 
 use crate::api::NodeId;
-use crate::consensus::runtime::blocking;
-use crate::consensus::table_chunks;
-use crate::leader::core::Core;
+use crate::consensus::applied_state::AppliedStatePublisher;
+use crate::leader::leadership::Leadership;
+use crate::local::{LocalNode, blocking};
 use crate::peer::connection::Limit;
-use crate::peer::handshake::Lane;
+use crate::peer::handshake::ChannelKind;
 use crate::peer::message::{Reply, Request};
+use crate::peer::peers::Peers;
 use futures_util::future::join_all;
-use std::sync::{Arc, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use storage::RouteInfo;
 use tokio::time::{Instant, sleep};
 
 /// Between two comparisons.
 const CHECK_INTERVAL: Duration = Duration::from_secs(600);
-/// For an answer, with hashing.
-const ANSWER_MAX: Duration = Duration::from_secs(20);
-/// To reach the index that is compared.
+/// For a reply, with hashing.
+const REPLY_MAX: Duration = Duration::from_secs(20);
+/// To reach the index of the comparison.
 const REACH_MAX: Duration = Duration::from_secs(5);
-/// Entries ahead of now at which the states are compared while entries keep coming.
+/// While entries keep coming, the index of the comparison is so far ahead of the leader's.
 const AHEAD_ENTRIES: u64 = 200;
 
-/// Runs until the node stops.
-pub(crate) async fn run(core: Arc<Core>) {
-    loop {
-        tokio::select! {
-            biased;
-            () = sleep(CHECK_INTERVAL) => {}
-            () = core.context.stop.cancelled() => return,
-        }
-        if core.lease().is_some() {
-            core.compare_states().await;
-        }
-    }
+/// Compares the states of the members.
+pub(crate) struct StateCheck {
+    local: Arc<LocalNode>,
+    applied: Arc<AppliedStatePublisher>,
+    leadership: Arc<Leadership>,
+    peers: Arc<Peers>,
+    /// Nodes whose state differed from this node's.
+    diverged: Mutex<BTreeSet<NodeId>>,
 }
 
-/// Under which a notice stands.
-fn matter(id: NodeId) -> String {
+/// Alert key.
+fn alert(id: NodeId) -> String {
     format!("state of {id}")
 }
 
-impl Core {
-    /// Compares the states at one index: that of now, or while entries keep coming, one a little ahead.
-    pub(crate) async fn compare_states(&self) {
-        let Some(applied) = self.published.applied() else { return };
+impl StateCheck {
+    /// No node has diverged.
+    pub(crate) fn new(
+        local: Arc<LocalNode>,
+        applied: Arc<AppliedStatePublisher>,
+        leadership: Arc<Leadership>,
+        peers: Arc<Peers>,
+    ) -> Self {
+        Self { local, applied, leadership, peers, diverged: Mutex::default() }
+    }
+
+    /// Runs until the node stops.
+    pub(crate) async fn run(self: Arc<Self>) {
+        loop {
+            tokio::select! {
+                biased;
+                () = sleep(CHECK_INTERVAL) => {}
+                () = self.local.lifecycle.stop.cancelled() => return,
+            }
+            if self.leadership.lease().is_some() {
+                self.compare().await;
+            }
+        }
+    }
+
+    /// Compares the states at one index: the one of now, or while entries keep coming, one a little ahead.
+    async fn compare(&self) {
+        let Some(applied) = self.applied.applied() else { return };
         for ahead in [0, AHEAD_ENTRIES] {
             let index = applied.index + ahead;
-            let others = self.context.others();
-            let asked = others.iter().map(|other| async move {
-                let limit = Limit::Deadline(Instant::now() + ANSWER_MAX);
+            let others = self.local.other_nodes();
+            let replies = others.iter().map(|other| async move {
+                let limit = Limit::Deadline(Instant::now() + REPLY_MAX);
                 let request = Request::StateHash { index };
-                match self.peers.peer(other.id).call(Lane::Call, &request, limit).await {
+                match self.peers.peer(other.id).call(ChannelKind::Call, &request, limit).await {
                     Ok(Reply::StateHash(hash)) => (other.id, hash),
                     _ => (other.id, None),
                 }
             });
-            let (mine, theirs) = tokio::join!(self.hash_at(index), join_all(asked));
+            let (mine, theirs) = tokio::join!(self.hash_at(index), join_all(replies));
             let Some(mine) = mine else { continue };
             for (id, hash) in theirs {
-                match hash {
-                    Some(hash) if hash != mine => self.diverged(id, index).await,
-                    _ => {}
+                if hash.is_some_and(|hash| hash != mine) {
+                    self.record_divergence(id, index);
+                    let limit = Limit::Deadline(Instant::now() + REPLY_MAX);
+                    let request = Request::Diverged { index };
+                    // This node's alarm does not depend on the other's.
+                    let _ = self.peers.peer(id).call(ChannelKind::Call, &request, limit).await;
                 }
             }
             return;
         }
     }
 
-    async fn diverged(&self, id: NodeId, index: u64) {
-        self.note_divergence(id, index);
-        let limit = Limit::Deadline(Instant::now() + ANSWER_MAX);
-        // It is an alarm here whether or not the other node hears of it.
-        let _ = self.peers.peer(id).call(Lane::Call, &Request::Diverged { index }, limit).await;
-    }
-
     /// An alarm: the tables of another node differ from this node's.
-    pub(crate) fn note_divergence(&self, id: NodeId, index: u64) {
-        tracing::error!("the tables of node {id} and node {} differ at index {index}", self.id());
-        self.context.notices.set(
-            &matter(id),
+    pub(crate) fn record_divergence(&self, id: NodeId, index: u64) {
+        tracing::error!("the tables of node {id} and node {} differ at index {index}", self.local.id());
+        self.local.alerts.set(
+            &alert(id),
             format!(
                 "the tables of node {id} differ from this node's at index {index}: keep both data directories, \
                  and replace the node that disagrees with the majority"
             ),
         );
-        self.diverged.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+        self.lock().insert(id);
     }
 
-    /// A node that is no member any more is no matter any more.
-    pub(crate) fn forget_divergence(&self, id: NodeId) {
-        self.diverged.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
-        self.context.notices.clear(&matter(id));
+    /// Ends the alarm about a node that is no member any more.
+    pub(crate) fn forget(&self, id: NodeId) {
+        self.lock().remove(&id);
+        self.local.alerts.clear(&alert(id));
     }
 
-    /// Answers with the hash of the state at exactly an index.
-    pub(crate) async fn state_hash_at(&self, index: u64) -> Reply {
-        Reply::StateHash(self.hash_at(index).await)
+    /// Nodes whose state differed from this node's.
+    pub(crate) fn diverged(&self) -> Vec<NodeId> {
+        self.lock().iter().copied().collect()
     }
 
-    async fn hash_at(&self, index: u64) -> Option<u128> {
-        self.published.want(index);
-        // If it is not reached, there is nothing to compare this time.
-        self.wait_applied(index, Instant::now() + REACH_MAX).await.ok()?;
-        let table: Arc<RouteInfo> = self.published.take_wanted(index)?;
-        blocking(move || Ok(table_chunks::state_hash(&table))).await.ok()
+    /// The hash of the state at exactly an index; `None` when this node was not at that index.
+    pub(crate) async fn hash_at(&self, index: u64) -> Option<u128> {
+        self.applied.capture_at(index);
+        let stop = &self.local.lifecycle.stop;
+        // If the index is not reached, there is nothing to compare this time.
+        self.applied.wait_for(index, Instant::now() + REACH_MAX, stop).await.ok()?;
+        let table = self.applied.take_captured(index)?;
+        blocking(move || Ok(table.state_hash().total)).await.ok()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<NodeId>> {
+        self.diverged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

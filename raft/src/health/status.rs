@@ -1,60 +1,70 @@
-//! What a node says of itself.
+//! The report of this node.
 
-use crate::api::{Leadership, Member, MemberStatus, Status};
-use crate::consensus::types::log_id;
-use crate::leader::core::Core;
-use openraft::async_runtime::watch::WatchReceiver;
-use std::collections::BTreeSet;
-use std::sync::PoisonError;
+use super::state_check::StateCheck;
+use crate::api::{LeaderState, Member, MemberStatus, Status};
+use crate::consensus::applied_state::AppliedStatePublisher;
+use crate::consensus::raft::{Raft, committed, matched};
+use crate::leader::leadership::Leadership;
+use crate::leader::recovery::Recovery;
+use crate::local::LocalNode;
+use crate::peer::peers::Peers;
+use std::sync::Arc;
 use std::time::Duration;
 use storage::LogId;
+use storage::snapshots::Snapshots;
 
-/// An operator hears of a lost leader after so many of the longest election timeouts: an election is no matter.
-const PATIENCE_ELECTIONS: u64 = 8;
+/// An operator learns of a lost leader after so many of the longest election timeouts: an election alone is no alert.
+const ALERT_ELECTIONS: u32 = 8;
 
-impl Core {
-    /// A picture of the node as of now.
+/// Reports on this node.
+pub(crate) struct StatusReporter {
+    pub(crate) local: Arc<LocalNode>,
+    pub(crate) raft: Raft,
+    pub(crate) applied: Arc<AppliedStatePublisher>,
+    pub(crate) snapshots: Arc<dyn Snapshots>,
+    pub(crate) leadership: Arc<Leadership>,
+    pub(crate) recovery: Arc<Recovery>,
+    pub(crate) peers: Arc<Peers>,
+    pub(crate) state_check: Arc<StateCheck>,
+}
+
+impl StatusReporter {
+    /// The node as of now.
     pub(crate) fn status(&self) -> Status {
-        let log = self.context.log.state();
-        let committed = {
-            let metrics = self.raft.metrics();
-            let metrics = metrics.borrow_watched();
-            metrics.local_committed.as_ref().map(log_id)
-        };
+        let me = self.local.id();
+        let log = self.local.log.state();
         let snapshot = self.snapshots.latest();
-        let (since_leader, held) = (self.since_leader(), self.leadership());
-        // As an operator means it: heard lately, with its majority.
-        let leader = held.leader.filter(|_| since_leader.is_some_and(|since| since < self.lately()));
-        let members = self.member_statuses();
+        let since_leader_contact = self.leadership.since_contact();
+        let state = self.leadership.state();
+        // As an operator understands it: of recent contact, and with its majority.
+        let is_recent = since_leader_contact.is_some_and(|since| since < self.leadership.recent());
+        let leader = state.leader.filter(|_| is_recent);
+        let members = self.members();
         Status {
-            node_id: self.id(),
-            cluster_id: self.context.directory.cluster_id(),
-            directory_id: self.context.directory_id,
-            standing: self.standing(),
-            leadership: Leadership { leader, leading: held.leading && leader == Some(self.id()), ..held },
-            since_leader,
+            node_id: me,
+            cluster_id: self.local.directory.cluster_id(),
+            directory_id: self.local.directory_id,
+            phase: self.recovery.phase(),
+            leadership: LeaderState { leader, leading: state.leading && leader == Some(me), ..state },
+            since_leader_contact,
             last: log.last,
-            committed,
-            applied: self.published.applied(),
+            committed: committed(&self.raft),
+            applied: self.applied.applied(),
             purged: log.purged,
             snapshot: snapshot.as_ref().map(|meta| meta.last),
             log_bytes: log.bytes,
             state_hash: snapshot.map(|meta| (meta.last, meta.state_hash)),
-            diverged: {
-                let diverged = self.diverged.lock().unwrap_or_else(PoisonError::into_inner);
-                diverged.iter().copied().collect()
-            },
-            notice: self.notice(since_leader, &members),
+            diverged: self.state_check.diverged(),
+            alerts: self.alerts(since_leader_contact, &members),
             members,
         }
     }
 
-    /// What an operator should know, the loss of the leader among it.
-    fn notice(&self, since_leader: Option<Duration>, members: &[MemberStatus]) -> String {
-        let mut text = self.context.notices.text();
-        let patience =
-            Duration::from_millis(PATIENCE_ELECTIONS * self.context.options.timing.election_max_ms);
-        if let Some(since) = since_leader.filter(|since| *since > patience) {
+    /// The alerts, and the loss of the leader.
+    fn alerts(&self, since_contact: Option<Duration>, members: &[MemberStatus]) -> String {
+        let mut text = self.local.alerts.text();
+        let patience = ALERT_ELECTIONS * self.leadership.election_timeout_max();
+        if let Some(since) = since_contact.filter(|since| *since > patience) {
             let unreached: Vec<String> = members
                 .iter()
                 .filter(|status| status.voter && !status.reachable)
@@ -72,23 +82,23 @@ impl Core {
         text
     }
 
-    fn member_statuses(&self) -> Vec<MemberStatus> {
-        let members = self.context.members.load();
-        let voters: BTreeSet<u64> = members.effective.voter_ids().collect();
-        let matched = self.matched();
+    fn members(&self) -> Vec<MemberStatus> {
+        let members = self.local.members.load();
+        let matched = matched(&self.raft);
         let matched_of = |id: u64| -> Option<LogId> {
-            if id == self.id() {
-                return self.context.log.state().last.filter(|_| self.leadership().leading);
+            if id == self.local.id() {
+                return self.local.log.state().last.filter(|_| self.leadership.state().leading);
             }
             matched.iter().find(|(member, _)| *member == id).and_then(|(_, at)| *at)
         };
         let mut statuses: Vec<MemberStatus> = members
             .effective
-            .nodes()
+            .nodes
+            .iter()
             .map(|(id, contact)| MemberStatus {
                 member: Member { id: *id, address: contact.address.clone() },
-                voter: voters.contains(id),
-                reachable: *id == self.id() || self.peers.is_reachable(*id),
+                voter: members.is_voter(*id),
+                reachable: *id == self.local.id() || self.peers.is_reachable(*id),
                 matched: matched_of(*id),
             })
             .collect();

@@ -1,3 +1,5 @@
-//! Who leads, and whether this node has recovered.
+//! The leader as this node knows it: [`leadership`] (term, leader, lease, last contact), and [`recovery`] (whether this
+//! node has caught up since its start).
 
-pub(crate) mod core;
+pub(crate) mod leadership;
+pub(crate) mod recovery;

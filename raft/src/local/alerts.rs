@@ -1,63 +1,67 @@
-//! What the operator must know while it lasts: one sentence per matter, logged at most every ten seconds.
+//! Operator alerts: what an operator must know while it lasts, one sentence per key.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Between two log lines on the same matter.
+/// Between two log lines of one key.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The current notices.
+/// The current alerts, by key. Each is logged at most every ten seconds.
 #[derive(Default)]
-pub(crate) struct Notices {
-    current: Mutex<BTreeMap<String, Notice>>,
+pub(crate) struct Alerts {
+    by_key: Mutex<BTreeMap<String, Alert>>,
 }
 
-struct Notice {
+struct Alert {
+    /// `None` once it is cleared; the entry stays for `logged`.
     text: Option<String>,
     logged: Instant,
 }
 
-impl Notices {
-    /// Something about a matter must be known.
-    pub(crate) fn set(&self, matter: &str, text: String) {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+impl Alerts {
+    /// Raises an alert, or changes its text.
+    pub(crate) fn set(&self, key: &str, text: String) {
+        let mut by_key = self.lock();
         let now = Instant::now();
-        match current.get_mut(matter) {
-            Some(notice) => {
-                if notice.logged + LOG_INTERVAL <= now {
+        match by_key.get_mut(key) {
+            Some(alert) => {
+                if alert.logged + LOG_INTERVAL <= now {
                     tracing::warn!("{text}");
-                    notice.logged = now;
+                    alert.logged = now;
                 }
-                notice.text = Some(text);
+                alert.text = Some(text);
             }
             None => {
                 tracing::warn!("{text}");
-                current.insert(matter.to_owned(), Notice { text: Some(text), logged: now });
+                by_key.insert(key.to_owned(), Alert { text: Some(text), logged: now });
             }
         }
     }
 
-    /// Logs something that is over as soon as it is said.
-    pub(crate) fn log(&self, matter: &str, text: String) {
-        self.set(matter, text);
-        self.clear(matter);
+    /// Logs an event that does not last; the alerts do not show it.
+    pub(crate) fn log(&self, key: &str, text: String) {
+        self.set(key, text);
+        self.clear(key);
     }
 
-    /// The matter is settled.
-    pub(crate) fn clear(&self, matter: &str) {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(notice) = current.get_mut(matter) {
-            notice.text = None;
+    /// Ends an alert.
+    pub(crate) fn clear(&self, key: &str) {
+        if let Some(alert) = self.lock().get_mut(key) {
+            alert.text = None;
         }
     }
 
-    /// All of them in one text; empty when all is well.
+    /// All alerts in one text; empty when all is well.
     pub(crate) fn text(&self) -> String {
-        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let texts: Vec<&str> = current.values().filter_map(|n| n.text.as_deref()).collect();
+        let by_key = self.lock();
+        let texts: Vec<&str> = by_key.values().filter_map(|alert| alert.text.as_deref()).collect();
         texts.join("; ")
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Alert>> {
+        self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -66,15 +70,15 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_notice_lasts_until_it_is_settled() {
-        let notices = Notices::default();
-        notices.set("a", "first".into());
-        notices.set("b", "other".into());
-        notices.set("a", "second".into());
-        assert_eq!(notices.text(), "second; other");
-        notices.clear("a");
-        assert_eq!(notices.text(), "other");
-        notices.log("c", "gone".into());
-        assert_eq!(notices.text(), "other");
+    async fn an_alert_lasts_until_it_is_cleared() {
+        let alerts = Alerts::default();
+        alerts.set("a", "first".into());
+        alerts.set("b", "other".into());
+        alerts.set("a", "second".into());
+        assert_eq!(alerts.text(), "second; other");
+        alerts.clear("a");
+        assert_eq!(alerts.text(), "other");
+        alerts.log("c", "gone".into());
+        assert_eq!(alerts.text(), "other");
     }
 }

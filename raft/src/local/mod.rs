@@ -1,4 +1,16 @@
-//! What every room knows of this node.
+//! What every other room knows of this node: its identity, the members, its alerts, its tasks. Knows no network and no
+//! openraft.
 
-pub(crate) mod alerts;
-pub(crate) mod node;
+mod alerts;
+mod blocking;
+mod disk_state;
+mod lifecycle;
+mod members;
+mod node;
+
+pub(crate) use alerts::Alerts;
+pub(crate) use blocking::blocking;
+pub(crate) use disk_state::DiskState;
+pub(crate) use lifecycle::Lifecycle;
+pub(crate) use members::{Contact, MemberSet, MemberView, Members};
+pub(crate) use node::LocalNode;

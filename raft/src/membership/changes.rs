@@ -1,33 +1,34 @@
-//! Changes of the membership: learners join, voters are made, members go.
+//! Changes of the membership: learners join, voters are promoted, members are removed.
 
 use crate::api::{MemberChange, NodeId, ProposeError};
-use crate::consensus::types::{Contact, Types};
-use crate::leader::core::Core;
-use crate::peer::channel as link;
-use crate::peer::connection::{CallError, Limit};
-use crate::peer::handshake::Lane;
-use crate::peer::message::{Change, Reply, Request};
-use crate::proposals::proposer::time_left_ms;
+use crate::consensus::raft::{Raft, matched};
+use crate::consensus::types::Types;
+use crate::leader::leadership::Leadership;
+use crate::local::{Contact, LocalNode};
+use crate::peer::message::{Reply, Request, WireMemberChange};
+use crate::peer::peers::Peers;
+use crate::proposals::leader_client::LeaderClient;
+use crate::proposals::outcome::ProposalOutcome;
 use openraft::ChangeMembers;
 use openraft::errors::{ClientWriteError, RaftError};
 use openraft::raft::ClientWriteResponse;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
 /// A learner this close to the leader has caught up.
 const CAUGHT_UP_ENTRIES: u64 = 100;
-/// Between two looks at how far it is.
-const CATCH_UP_PAUSE: Duration = Duration::from_millis(50);
+/// Between two looks at whether it has, or whether a change is visible here.
+const LOOK_PAUSE: Duration = Duration::from_millis(50);
+/// How long a change that is committed may take until it is visible here.
+const VISIBLE_MAX: Duration = Duration::from_secs(1);
 
-/// How long a change that is done may take until this node sees it.
-const SEE_MAX: Duration = Duration::from_secs(1);
+/// openraft's result of a change.
+type ChangeResult = Result<ClientWriteResponse<Types>, RaftError<Types, ClientWriteError<Types>>>;
 
-/// What a write of the membership gives.
-type Written = Result<ClientWriteResponse<Types>, RaftError<Types, ClientWriteError<Types>>>;
-
-impl From<MemberChange> for Change {
+impl From<MemberChange> for WireMemberChange {
     fn from(change: MemberChange) -> Self {
         match change {
             MemberChange::AddLearner(m) => Self::AddLearner { id: m.id, address: m.address },
@@ -38,157 +39,179 @@ impl From<MemberChange> for Change {
     }
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for WireMemberChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AddLearner { id, address } => write!(f, "node {id} at {address} joins as a learner"),
             Self::Promote { id } => write!(f, "node {id} becomes a voter"),
             Self::Remove { id } => write!(f, "node {id} is removed"),
-            Self::Replace { old, id, address } => {
-                write!(f, "node {id} at {address} takes the place of node {old}")
-            }
+            Self::Replace { old, id, address } => write!(f, "node {id} at {address} replaces node {old}"),
         }
     }
 }
 
-impl Core {
-    /// Changes the membership, through the leader wherever that is.
-    pub(crate) async fn change_members(&self, change: Change, deadline: Instant) -> Result<(), ProposeError> {
-        loop {
-            let reply = match self.leader_to_ask() {
-                None => Reply::NotLeader,
-                Some(leader) if leader == self.id() => {
-                    self.change_members_for(self.id(), change.clone(), deadline).await
-                }
-                Some(leader) => {
-                    let time_left_ms = time_left_ms(deadline);
-                    let request = Request::ChangeMembers { change: change.clone(), time_left_ms };
-                    match self.peers.peer(leader).call(Lane::Call, &request, Limit::Deadline(deadline)).await
-                    {
-                        Ok(reply) => reply,
-                        Err(CallError::NotSent(_)) => Reply::NotLeader,
-                        Err(e) => return Err(ProposeError::Unknown(e.to_string())),
-                    }
-                }
-            };
-            match reply {
-                Reply::MembersChanged => {
-                    self.see_change(&change, deadline.min(Instant::now() + SEE_MAX)).await;
-                    return Ok(());
-                }
-                Reply::Refused(reason) => return Err(ProposeError::Refused(reason)),
-                Reply::Unknown(reason) => return Err(ProposeError::Unknown(reason)),
-                _ if Instant::now() >= deadline => {
-                    return Err(ProposeError::Refused("no leader is known".into()));
-                }
-                _ => self.leader_pause(deadline).await,
-            }
-        }
+/// Changes the membership.
+pub(crate) struct MemberChanges {
+    local: Arc<LocalNode>,
+    raft: Raft,
+    leadership: Arc<Leadership>,
+    peers: Arc<Peers>,
+    leader: Arc<LeaderClient>,
+}
+
+impl MemberChanges {
+    /// The changes of this node.
+    pub(crate) fn new(
+        local: Arc<LocalNode>,
+        raft: Raft,
+        leadership: Arc<Leadership>,
+        peers: Arc<Peers>,
+        leader: Arc<LeaderClient>,
+    ) -> Self {
+        Self { local, raft, leadership, peers, leader }
     }
 
-    /// Whoever changed the members through this node reads the change here. It is committed: a node that does not hear
-    /// of it in time (say, since it was removed itself) does not make it undone.
-    async fn see_change(&self, change: &Change, until: Instant) {
-        let seen = || {
-            let members = self.context.members.load();
+    /// Changes the membership through the leader, and waits until the change is visible here.
+    pub(crate) async fn change(&self, change: MemberChange, deadline: Instant) -> Result<(), ProposeError> {
+        let change = WireMemberChange::from(change);
+        let here = || self.change_here(self.local.id(), change.clone(), deadline);
+        let request = |time_left_ms| Request::ChangeMembers { change: change.clone(), time_left_ms };
+        let done = |reply| match reply {
+            Reply::MembersChanged => Ok(()),
+            other => Err(other),
+        };
+        self.leader.ask(deadline, here, request, done).await.into_result()?;
+        self.wait_until_visible(&change, deadline.min(Instant::now() + VISIBLE_MAX)).await;
+        Ok(())
+    }
+
+    /// The caller reads its own change here. The change is committed: a node that does not learn of it in time (say,
+    /// since it was removed itself) does not undo it.
+    async fn wait_until_visible(&self, change: &WireMemberChange, until: Instant) {
+        let is_visible = || {
+            let members = self.local.members.load();
             match change {
-                Change::AddLearner { id, .. } => members.contact(*id).is_some(),
-                Change::Promote { id } => members.effective.voter_ids().any(|voter| voter == *id),
-                Change::Remove { id } => members.contact(*id).is_none(),
-                Change::Replace { old, id, .. } => {
+                WireMemberChange::AddLearner { id, .. } => members.contact(*id).is_some(),
+                WireMemberChange::Promote { id } => members.is_voter(*id),
+                WireMemberChange::Remove { id } => members.contact(*id).is_none(),
+                WireMemberChange::Replace { old, id, .. } => {
                     members.contact(*id).is_some() && members.contact(*old).is_none()
                 }
             }
         };
-        while !seen() && Instant::now() < until {
-            sleep(CATCH_UP_PAUSE).await;
+        while !is_visible() && Instant::now() < until {
+            sleep(LOOK_PAUSE).await;
         }
     }
 
-    /// The leader's part. `asker`: the node that was asked for it.
-    pub(crate) async fn change_members_for(&self, asker: NodeId, change: Change, deadline: Instant) -> Reply {
-        if !self.leadership().leading {
-            return Reply::NotLeader;
+    /// The leader's part. `asked_at`: the node that the caller asked.
+    pub(crate) async fn change_here(
+        &self,
+        asked_at: NodeId,
+        change: WireMemberChange,
+        deadline: Instant,
+    ) -> ProposalOutcome<()> {
+        if !self.leadership.state().leading {
+            return ProposalOutcome::NotLeader("this node does not lead".into());
         }
         let what = change.to_string();
-        let result = match change {
-            Change::AddLearner { id, address } => self.add_learner(id, address, deadline).await,
-            Change::Promote { id } => self.promote(id, deadline).await,
-            Change::Remove { id } => self.remove(id, deadline).await,
-            Change::Replace { old, id, address } => self.replace(old, id, address, deadline).await,
+        let outcome = match change {
+            WireMemberChange::AddLearner { id, address } => self.add_learner(id, address, deadline).await,
+            WireMemberChange::Promote { id } => self.promote(id, deadline).await,
+            WireMemberChange::Remove { id } => self.remove(id, deadline).await,
+            WireMemberChange::Replace { old, id, address } => self.replace(old, id, address, deadline).await,
         };
-        match result {
-            Ok(()) => {
-                tracing::info!("members changed, as node {asker} was asked: {what}");
-                Reply::MembersChanged
+        match &outcome {
+            ProposalOutcome::Done(()) => tracing::info!("members changed, asked at node {asked_at}: {what}"),
+            ProposalOutcome::NotLeader(_) => {}
+            ProposalOutcome::Refused(reason) => {
+                tracing::info!("members not changed, asked at node {asked_at}: {what}: {reason}");
             }
-            Err(Reply::NotLeader) => Reply::NotLeader,
-            Err(reply) => {
-                tracing::info!("no change of the members, as node {asker} was asked: {what}: {reply:?}");
-                reply
+            ProposalOutcome::Unknown(reason) => {
+                tracing::info!("members perhaps changed, asked at node {asked_at}: {what}: {reason}");
             }
         }
+        outcome
     }
 
-    async fn add_learner(&self, id: NodeId, address: String, deadline: Instant) -> Result<(), Reply> {
-        if self.context.members.load().contact(id).is_some() || id == self.id() {
-            return Err(refused(format!("node {id} is a member already")));
+    async fn add_learner(&self, id: NodeId, address: String, deadline: Instant) -> ProposalOutcome<()> {
+        let contact = match self.check_new(id, address, deadline).await {
+            Ok(contact) => contact,
+            Err(reason) => return ProposalOutcome::Refused(reason),
+        };
+        outcome(timeout_at(deadline, self.raft.add_learner(id, contact, false)).await)
+    }
+
+    /// Connects to a node that is to join, and checks that it may.
+    async fn check_new(&self, id: NodeId, address: String, deadline: Instant) -> Result<Contact, String> {
+        if self.local.members.load().contact(id).is_some() || id == self.local.id() {
+            return Err(format!("node {id} is a member already"));
         }
-        let connect = link::connect_to(&self.context, id, Lane::Call, None, &address);
-        let connection = timeout_at(deadline, connect)
+        let info = timeout_at(deadline, self.peers.probe(id, &address))
             .await
-            .map_err(|_| refused(format!("node {id} is not reached at {address} in time")))?
-            .map_err(|e| refused(format!("node {id} is not reached at {address}: {e}")))?;
-        let facts = connection.facts.clone();
-        drop(connection);
-        let ours = self.context.directory.cluster_id();
-        if facts.cluster_id.is_some() && facts.cluster_id != ours {
-            return Err(refused(format!("node {id} at {address} belongs to another cluster")));
+            .map_err(|_| format!("node {id} is not reached at {address} in time"))?
+            .map_err(|e| format!("node {id} is not reached at {address}: {e}"))?;
+        let ours = self.local.directory.cluster_id();
+        if info.cluster_id.is_some() && info.cluster_id != ours {
+            return Err(format!("node {id} at {address} belongs to another cluster"));
         }
-        if facts.cluster_id.is_none() && facts.last.is_some() {
-            return Err(refused(format!("node {id} at {address} has a log, but belongs to no cluster")));
+        if info.cluster_id.is_none() && info.last.is_some() {
+            return Err(format!("node {id} at {address} has a log, but belongs to no cluster"));
         }
-        let contact = Contact { address, directory_id: facts.directory_id };
-        written(timeout_at(deadline, self.raft.add_learner(id, contact, false)).await)
+        Ok(Contact { address, directory_id: info.directory_id })
     }
 
-    async fn promote(&self, id: NodeId, deadline: Instant) -> Result<(), Reply> {
-        let members = std::sync::Arc::clone(&self.context.members.load());
-        if members.contact(id).is_none() {
-            return Err(refused(format!("node {id} is not a member: add it first")));
+    async fn promote(&self, id: NodeId, deadline: Instant) -> ProposalOutcome<()> {
+        if let Err(reason) = self.check_promotion(id) {
+            return ProposalOutcome::Refused(reason);
         }
-        if members.effective.voter_ids().any(|voter| voter == id) {
-            return Err(refused(format!("node {id} votes already")));
+        let change = ChangeMembers::AddVoterIds(BTreeSet::from([id]));
+        outcome(timeout_at(deadline, self.raft.change_membership(change, true)).await)
+    }
+
+    fn check_promotion(&self, id: NodeId) -> Result<(), String> {
+        let members = self.local.members.load();
+        if members.contact(id).is_none() {
+            return Err(format!("node {id} is not a member: add it first"));
+        }
+        if members.is_voter(id) {
+            return Err(format!("node {id} votes already"));
         }
         if !self.has_caught_up(id) {
-            return Err(refused(format!("node {id} has not caught up yet: try again later")));
+            return Err(format!("node {id} has not caught up yet: try again later"));
         }
-        self.keeps_quorum(|voters| {
-            voters.insert(id);
-        })?;
-        let change = ChangeMembers::AddVoterIds(BTreeSet::from([id]));
-        written(timeout_at(deadline, self.raft.change_membership(change, true)).await)
+        let mut voters = members.effective.voters.clone();
+        voters.insert(id);
+        self.check_majority(&voters)
     }
 
-    async fn remove(&self, id: NodeId, deadline: Instant) -> Result<(), Reply> {
-        if id == self.id() {
-            return Err(refused(format!("node {id} leads: hand leadership over first (`transfer`)")));
-        }
-        let members = std::sync::Arc::clone(&self.context.members.load());
-        if members.contact(id).is_none() {
-            return Err(refused(format!("node {id} is not a member")));
+    async fn remove(&self, id: NodeId, deadline: Instant) -> ProposalOutcome<()> {
+        if let Err(reason) = self.check_removal(id) {
+            return ProposalOutcome::Refused(reason);
         }
         let ids = BTreeSet::from([id]);
-        let change = if members.effective.voter_ids().any(|voter| voter == id) {
-            self.keeps_quorum(|voters| {
-                voters.remove(&id);
-            })?;
-            ChangeMembers::RemoveVoters(ids)
-        } else {
-            ChangeMembers::RemoveNodes(ids)
+        let change = match self.local.members.load().is_voter(id) {
+            true => ChangeMembers::RemoveVoters(ids),
+            false => ChangeMembers::RemoveNodes(ids),
         };
         // Not kept as a learner: it gets nothing any more.
-        written(timeout_at(deadline, self.raft.change_membership(change, false)).await)
+        outcome(timeout_at(deadline, self.raft.change_membership(change, false)).await)
+    }
+
+    fn check_removal(&self, id: NodeId) -> Result<(), String> {
+        if id == self.local.id() {
+            return Err(format!("node {id} leads: transfer leadership first (`raft-namesrv transfer`)"));
+        }
+        let members = self.local.members.load();
+        if members.contact(id).is_none() {
+            return Err(format!("node {id} is not a member"));
+        }
+        if !members.is_voter(id) {
+            return Ok(());
+        }
+        let mut voters = members.effective.voters.clone();
+        voters.remove(&id);
+        self.check_majority(&voters)
     }
 
     async fn replace(
@@ -197,60 +220,63 @@ impl Core {
         id: NodeId,
         address: String,
         deadline: Instant,
-    ) -> Result<(), Reply> {
-        if self.context.members.load().contact(old).is_none() {
-            return Err(refused(format!("node {old} is not a member")));
+    ) -> ProposalOutcome<()> {
+        if self.local.members.load().contact(old).is_none() {
+            return ProposalOutcome::Refused(format!("node {old} is not a member"));
         }
-        if old == self.id() {
-            return Err(refused(format!("node {old} leads: hand leadership over first (`transfer`)")));
+        if old == self.local.id() {
+            let reason = format!("node {old} leads: transfer leadership first (`raft-namesrv transfer`)");
+            return ProposalOutcome::Refused(reason);
         }
-        self.add_learner(id, address, deadline).await?;
+        match self.add_learner(id, address, deadline).await {
+            ProposalOutcome::Done(()) => {}
+            failed => return failed,
+        }
         while !self.has_caught_up(id) {
             if Instant::now() >= deadline {
-                return Err(Reply::Unknown(format!(
+                return ProposalOutcome::Unknown(format!(
                     "node {id} is a learner now, but has not caught up in time: promote it later, then remove {old}"
-                )));
+                ));
             }
-            sleep(CATCH_UP_PAUSE).await;
+            sleep(LOOK_PAUSE).await;
         }
-        self.promote(id, deadline).await?;
-        self.remove(old, deadline).await
+        match self.promote(id, deadline).await {
+            ProposalOutcome::Done(()) => self.remove(old, deadline).await,
+            failed => failed,
+        }
     }
 
     /// On the leader: whether a member's log is nearly as long as this one's.
     fn has_caught_up(&self, id: NodeId) -> bool {
-        let last = self.context.log.state().last.map_or(0, |last| last.index);
-        let matched = self.matched().into_iter().find(|(member, _)| *member == id);
+        let last = self.local.log.state().last.map_or(0, |last| last.index);
+        let matched = matched(&self.raft).into_iter().find(|(member, _)| *member == id);
         matched.and_then(|(_, at)| at).is_some_and(|at| at.index + CAUGHT_UP_ENTRIES >= last)
     }
 
-    /// Refuses a change after which the nodes that are reached now would be no majority.
-    fn keeps_quorum(&self, change: impl FnOnce(&mut BTreeSet<NodeId>)) -> Result<(), Reply> {
-        let mut voters: BTreeSet<NodeId> = self.context.members.load().effective.voter_ids().collect();
-        change(&mut voters);
-        let reached = voters.iter().filter(|id| **id == self.id() || self.peers.is_reachable(**id)).count();
+    /// Refuses voters of which this node reaches no majority now.
+    fn check_majority(&self, voters: &BTreeSet<NodeId>) -> Result<(), String> {
+        let is_reached = |id: &NodeId| *id == self.local.id() || self.peers.is_reachable(*id);
+        let reached = voters.iter().filter(|id| is_reached(id)).count();
         if reached * 2 > voters.len() {
             return Ok(());
         }
-        Err(refused(format!(
+        Err(format!(
             "of the voters {voters:?} only {reached} would be reached: the cluster would have no majority"
-        )))
+        ))
     }
 }
 
-fn refused(reason: String) -> Reply {
-    Reply::Refused(reason)
-}
-
-fn written(result: Result<Written, tokio::time::error::Elapsed>) -> Result<(), Reply> {
+fn outcome(result: Result<ChangeResult, tokio::time::error::Elapsed>) -> ProposalOutcome<()> {
     match result {
-        Ok(Ok(_)) => Ok(()),
-        Ok(Err(RaftError::APIError(ClientWriteError::ForwardToLeader(_)))) => Err(Reply::NotLeader),
-        Ok(Err(RaftError::APIError(ClientWriteError::LogEntryDiscarded(_)))) => {
-            Err(Reply::Unknown("leadership changed while it was under way".into()))
+        Ok(Ok(_)) => ProposalOutcome::Done(()),
+        Ok(Err(RaftError::APIError(ClientWriteError::ForwardToLeader(_)))) => {
+            ProposalOutcome::NotLeader("this node does not lead".into())
         }
-        Ok(Err(RaftError::APIError(e))) => Err(refused(e.to_string())),
-        Ok(Err(RaftError::Fatal(e))) => Err(Reply::Unknown(e.to_string())),
-        Err(_) => Err(Reply::Unknown("not committed in time".into())),
+        Ok(Err(RaftError::APIError(ClientWriteError::LogEntryDiscarded(_)))) => {
+            ProposalOutcome::Unknown("leadership changed while it was under way".into())
+        }
+        Ok(Err(RaftError::APIError(e))) => ProposalOutcome::Refused(e.to_string()),
+        Ok(Err(RaftError::Fatal(e))) => ProposalOutcome::Unknown(e.to_string()),
+        Err(_) => ProposalOutcome::Unknown("not committed in time".into()),
     }
 }

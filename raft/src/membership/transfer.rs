@@ -1,108 +1,117 @@
-//! Handing leadership over.
+//! Leadership transfer.
 
 use crate::api::{NodeId, ProposeError};
-use crate::leader::core::Core;
-use crate::peer::connection::{CallError, Limit};
-use crate::peer::handshake::Lane;
+use crate::consensus::raft::{Raft, matched};
+use crate::leader::leadership::Leadership;
+use crate::local::LocalNode;
 use crate::peer::message::{Reply, Request};
-use crate::proposals::proposer::time_left_ms;
-use std::sync::atomic::Ordering;
+use crate::peer::peers::Peers;
+use crate::proposals::leader_client::LeaderClient;
+use crate::proposals::outcome::ProposalOutcome;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// Longest wait for the successor's log to equal the leader's, with new commands held back.
+/// Longest wait until the successor's log equals the leader's. The leader proposes nothing meanwhile.
 const EQUAL_MAX: Duration = Duration::from_millis(1000);
 /// Between two looks at it.
 const EQUAL_PAUSE: Duration = Duration::from_millis(5);
 
-impl Core {
-    /// Hands leadership to a voter, through the leader wherever that is, and waits until it leads.
+/// Transfers leadership.
+pub(crate) struct LeadershipTransfer {
+    local: Arc<LocalNode>,
+    raft: Raft,
+    leadership: Arc<Leadership>,
+    peers: Arc<Peers>,
+    leader: Arc<LeaderClient>,
+}
+
+impl LeadershipTransfer {
+    /// The transfers of this node.
+    pub(crate) fn new(
+        local: Arc<LocalNode>,
+        raft: Raft,
+        leadership: Arc<Leadership>,
+        peers: Arc<Peers>,
+        leader: Arc<LeaderClient>,
+    ) -> Self {
+        Self { local, raft, leadership, peers, leader }
+    }
+
+    /// Transfers leadership to a voter, through the leader wherever it is, and waits until the voter leads. `to`: `None`
+    /// for the voter with the longest log. Gives the new leader.
     pub(crate) async fn transfer(
         &self,
         to: Option<NodeId>,
         deadline: Instant,
     ) -> Result<NodeId, ProposeError> {
-        loop {
-            let reply = match self.leader_to_ask() {
-                None => None,
-                Some(leader) if leader == self.id() => Some(self.transfer_for(to, deadline).await),
-                Some(leader) => {
-                    let request = Request::Transfer { to, time_left_ms: time_left_ms(deadline) };
-                    match self.peers.peer(leader).call(Lane::Call, &request, Limit::Deadline(deadline)).await
-                    {
-                        Ok(reply) => Some(reply),
-                        Err(CallError::NotSent(_)) => None,
-                        Err(e) => return Err(ProposeError::Unknown(e.to_string())),
-                    }
-                }
-            };
-            match reply {
-                Some(Reply::Transferred { leader }) => return Ok(leader),
-                Some(Reply::Refused(reason)) => return Err(ProposeError::Refused(reason)),
-                Some(Reply::Unknown(reason)) => return Err(ProposeError::Unknown(reason)),
-                _ if Instant::now() >= deadline => {
-                    return Err(ProposeError::Refused("no leader is known".into()));
-                }
-                _ => self.leader_pause(deadline).await,
-            }
-        }
+        let here = || self.transfer_own(to, deadline);
+        let request = |time_left_ms| Request::TransferLeadership { to, time_left_ms };
+        let done = |reply| match reply {
+            Reply::Transferred { leader } => Ok(leader),
+            other => Err(other),
+        };
+        self.leader.ask(deadline, here, request, done).await.into_result()
     }
 
-    /// The leader's part.
-    pub(crate) async fn transfer_for(&self, to: Option<NodeId>, deadline: Instant) -> Reply {
-        let leadership = self.leadership();
-        if leadership.leader != Some(self.id()) {
-            return Reply::NotLeader;
+    /// The leader's part: transfers this node's leadership.
+    pub(crate) async fn transfer_own(
+        &self,
+        to: Option<NodeId>,
+        deadline: Instant,
+    ) -> ProposalOutcome<NodeId> {
+        let me = self.local.id();
+        let before = self.leadership.state();
+        if before.leader != Some(me) {
+            return ProposalOutcome::NotLeader("this node does not lead".into());
         }
-        if to == Some(self.id()) {
-            return Reply::Transferred { leader: self.id() };
+        if to == Some(me) {
+            return ProposalOutcome::Done(me);
         }
         let Some(successor) = self.successor(to) else {
-            let reason = match to {
+            return ProposalOutcome::Refused(match to {
                 Some(id) => format!("node {id} is not a voter that is reached"),
                 None => "there is no other voter that is reached".into(),
-            };
-            return Reply::Refused(reason);
+            });
         };
-        // From here on this node proposes nothing and claims no lease in this term: the successor may win at once.
-        self.handed_over.store(leadership.term, Ordering::Release);
+        self.leadership.begin_transfer(before.term);
         let by = deadline.min(Instant::now() + EQUAL_MAX);
-        if !self.wait_equal(successor, by).await {
-            self.handed_over.store(0, Ordering::Release);
-            return Reply::Refused(format!("the log of node {successor} does not catch up"));
+        if !self.wait_until_equal(successor, by).await {
+            self.leadership.cancel_transfer();
+            return ProposalOutcome::Refused(format!("the log of node {successor} does not catch up"));
         }
         if let Err(e) = self.raft.trigger().transfer_leader(successor).await {
-            return Reply::Refused(e.to_string());
+            return ProposalOutcome::Refused(e.to_string());
         }
         let mut changes = self.leadership.subscribe();
-        let taken = changes.wait_for(|now| now.term > leadership.term && now.leader.is_some());
-        match timeout_at(deadline, taken).await {
+        let elected = changes.wait_for(|now| now.term > before.term && now.leader.is_some());
+        match timeout_at(deadline, elected).await {
             Ok(Ok(now)) => match now.leader {
-                Some(leader) if leader == successor => Reply::Transferred { leader },
-                other => Reply::Refused(format!("node {other:?} took over instead")),
+                Some(leader) if leader == successor => ProposalOutcome::Done(leader),
+                Some(other) => ProposalOutcome::Refused(format!("node {other} was elected instead")),
+                None => ProposalOutcome::Unknown("no leader is known".into()),
             },
-            _ => Reply::Unknown(format!("node {successor} has not taken over in time")),
+            _ => ProposalOutcome::Unknown(format!("node {successor} was not elected in time")),
         }
     }
 
-    /// A reachable voter to hand over to: the one asked for, or the one that is furthest.
-    fn successor(&self, to: Option<NodeId>) -> Option<NodeId> {
-        let members = self.context.members.load();
-        let voters: Vec<NodeId> = members.effective.voter_ids().collect();
-        let mut matched = self.matched();
-        matched.retain(|(id, _)| {
-            *id != self.id()
-                && voters.contains(id)
+    /// A reachable voter to transfer to: the wanted one, or the one with the longest log.
+    fn successor(&self, wanted: Option<NodeId>) -> Option<NodeId> {
+        let members = self.local.members.load();
+        let mut candidates = matched(&self.raft);
+        candidates.retain(|(id, _)| {
+            *id != self.local.id()
+                && members.is_voter(*id)
                 && self.peers.is_reachable(*id)
-                && to.is_none_or(|to| to == *id)
+                && wanted.is_none_or(|wanted| wanted == *id)
         });
-        matched.into_iter().max_by_key(|(_, matched)| *matched).map(|(id, _)| id)
+        candidates.into_iter().max_by_key(|(_, last)| *last).map(|(id, _)| id)
     }
 
-    async fn wait_equal(&self, successor: NodeId, by: Instant) -> bool {
+    async fn wait_until_equal(&self, successor: NodeId, by: Instant) -> bool {
         loop {
-            let last = self.context.log.state().last;
-            if self.matched().iter().any(|(id, matched)| *id == successor && *matched == last) {
+            let last = self.local.log.state().last;
+            if matched(&self.raft).contains(&(successor, last)) {
                 return true;
             }
             if Instant::now() >= by {

@@ -1,45 +1,36 @@
-//! The façade.
+//! The façade: [`Node`]. `assemble` makes the owners of all rooms and starts their tasks.
+
+mod assemble;
 
 use crate::api::{
-    AppliedEntry, Directory, Leadership, MemberChange, MessageError, NodeId, OpenError, Options,
+    AppliedEntry, Directory, LeaderState, MemberChange, MessageError, NodeId, OpenError, Options,
     PeerMessages, ProposeError, Proposed, ReadError, Status,
 };
-use crate::consensus::applied_state::Published;
-use crate::consensus::config;
-use crate::consensus::log_store::LogStore;
-use crate::consensus::network::Network;
-use crate::consensus::runtime::{blocking, with_randomness};
-use crate::consensus::state_machine::Machine;
-use crate::consensus::types::Raft;
-use crate::health::disk_watch;
-use crate::health::state_check as hash_check;
-use crate::health::truncated_tail as cut_tail;
-use crate::leader::core::Core;
-use crate::local::node::{Context, Members};
-use crate::membership::bootstrap;
-use crate::observer as leadership;
+use crate::consensus::applied_state::AppliedStatePublisher;
+use crate::consensus::raft::Raft;
+use crate::health::status::StatusReporter;
+use crate::leader::leadership::Leadership;
+use crate::local::{LocalNode, blocking};
+use crate::membership::changes::MemberChanges;
+use crate::membership::transfer::LeadershipTransfer;
 use crate::peer::PeerNetwork;
 use crate::peer::connection::Limit;
-use crate::peer::handshake::Lane;
+use crate::peer::handshake::ChannelKind;
 use crate::peer::message::{Reply, Request};
 use crate::peer::peers::Peers;
-use crate::peer::server;
-use crate::proposals::batcher;
-use crate::proposals::queue::Waiting;
-use crate::snapshots::driver as snapshot_driver;
+use crate::proposals::proposer::Proposer;
+use crate::proposals::read_barrier::ReadBarrier;
 use bytes::Bytes;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
-use storage::disk::Watchdog;
 use storage::log::Log;
 use storage::runtime::Runtime;
 use storage::snapshots::Snapshots;
-use storage::{Command, LogId, RouteInfo, format};
-use tokio::sync::{Notify, broadcast, mpsc, watch};
+use storage::{Command, LogId, RouteInfo};
+use tokio::sync::{broadcast, watch};
 use tokio::time::{Instant, sleep, timeout};
 
-/// To hand leadership over when stopping.
+/// To transfer leadership when stopping.
 const STOP_TRANSFER_MAX: Duration = Duration::from_millis(1500);
 /// To finish what is under way when stopping.
 const STOP_DRAIN_MAX: Duration = Duration::from_millis(1000);
@@ -49,7 +40,21 @@ const STOP_STEP_MAX: Duration = Duration::from_millis(700);
 /// A node of the cluster. A cheap handle: clones are the same node.
 #[derive(Clone)]
 pub struct Node {
-    pub(crate) core: Arc<Core>,
+    owners: Arc<Owners>,
+}
+
+/// The owners that the façade calls.
+struct Owners {
+    local: Arc<LocalNode>,
+    raft: Raft,
+    applied: Arc<AppliedStatePublisher>,
+    leadership: Arc<Leadership>,
+    peers: Arc<Peers>,
+    proposer: Arc<Proposer>,
+    read_barrier: Arc<ReadBarrier>,
+    transfer: Arc<LeadershipTransfer>,
+    changes: Arc<MemberChanges>,
+    status: StatusReporter,
 }
 
 /// What a node stands on.
@@ -64,9 +69,9 @@ pub struct Parts {
     pub network: Arc<dyn PeerNetwork>,
     /// Random id of the data directory.
     pub directory_id: u128,
-    /// The rest of what the data directory knows.
+    /// The rest of what the data directory keeps.
     pub directory: Arc<dyn Directory>,
-    /// Takes messages of other nodes.
+    /// Handles messages of other nodes.
     pub messages: Arc<dyn PeerMessages>,
 }
 
@@ -77,86 +82,23 @@ impl Node {
     /// # Errors
     /// See [`OpenError`].
     pub async fn open(options: Options, parts: Parts) -> Result<Self, OpenError> {
-        let raft_config = config::check(&options)?;
-        let birth = format::encode("first commands", &options.birth)
-            .map_err(|e| OpenError::Refused(format!("the first commands of a cluster: {e}")))?;
-        let context = Arc::new(Context {
-            directory_id: parts.directory_id,
-            directory: parts.directory,
-            log: Arc::clone(&parts.log),
-            runtime: Arc::clone(&parts.runtime),
-            network: parts.network,
-            members: Default::default(),
-            notices: Default::default(),
-            removed: Default::default(),
-            tasks: Default::default(),
-            stop: Default::default(),
-            options,
-        });
-        cut_tail::tell(&context);
-        let published = Arc::new(Published::default());
-        let log = LogStore::new(parts.log);
-        let peers = Arc::new(Peers::new(Arc::clone(&context)));
-        let snapshot_due = Arc::new(Notify::new());
-        let network = Network {
-            id: context.id(),
-            peers: Arc::clone(&peers),
-            snapshots: Arc::clone(&parts.snapshots),
-            unreadable: Arc::clone(&snapshot_due),
-        };
-        let machine =
-            Machine::new(Arc::clone(&published), Arc::clone(&parts.snapshots), Arc::clone(&parts.runtime));
-        let build = Raft::build(context.id(), raft_config, network, log.clone(), machine);
-        let raft = with_randomness(Arc::clone(&parts.runtime), build)
-            .await
-            .map_err(|e| OpenError::Failed(format!("Raft cannot start: {e}")))?;
-        let membership = Arc::clone(&published.state().membership);
-        context
-            .members
-            .store(Arc::new(Members { effective: Arc::clone(&membership), committed: membership }));
-        let (queue, waiting) = mpsc::channel(batcher::QUEUE_MAX);
-        let core = Arc::new(Core {
-            peers,
-            raft,
-            log,
-            published,
-            snapshots: parts.snapshots,
-            snapshot_due,
-            messages: parts.messages,
-            leadership: watch::Sender::default(),
-            birth_fingerprint: xxhash_rust::xxh3::xxh3_128(&birth),
-            hash_seed: parts.runtime.random_u64(),
-            queue,
-            append_gate: Default::default(),
-            heard: Default::default(),
-            heard_term: watch::Sender::default(),
-            recovery: watch::Sender::default(),
-            recovered: Default::default(),
-            stopping: Default::default(),
-            handed_over: Default::default(),
-            disk_hung: Default::default(),
-            diverged: Default::default(),
-            death: watch::Sender::default(),
-            context,
-        });
-        let watchdog = disk_watch::watchdog(&core)
-            .map_err(|e| OpenError::Failed(format!("the disk watchdog cannot start: {e}")))?;
-        with_randomness(parts.runtime, async { start(&core, waiting, watchdog) }).await;
-        Ok(Self { core })
+        let (node, tasks) = assemble::assemble(options, parts).await?;
+        tasks.start().await;
+        Ok(node)
     }
 
     /// The tables as of the last applied entry. A reader keeps what it got; it never waits.
     #[must_use]
     pub fn table(&self) -> Arc<RouteInfo> {
-        self.core.published.table()
+        self.owners.applied.table()
     }
 
-    /// Carries a command out, through the leader wherever that is, and waits until this node has applied it.
+    /// Carries a command out, through the leader wherever it is, and waits until this node has applied it.
     ///
     /// # Errors
     /// [`ProposeError`]: refused or unknown, by the deadline at the latest.
     pub async fn propose(&self, command: Command, deadline: Instant) -> Result<Proposed, ProposeError> {
-        self.core.propose(command, deadline).await
+        self.owners.proposer.propose(command, deadline).await
     }
 
     /// Carries out what the leader of a term decided by itself (expiry, disconnect). Never forwarded; refused
@@ -170,7 +112,7 @@ impl Node {
         command: Command,
         deadline: Instant,
     ) -> Result<Proposed, ProposeError> {
-        self.core.propose_in_term(term, command, deadline).await
+        self.owners.proposer.propose_in_term(term, command, deadline).await
     }
 
     /// Read barrier: after it, [`Node::table`] holds everything that was acknowledged anywhere before the call.
@@ -179,7 +121,7 @@ impl Node {
     /// # Errors
     /// No leader confirmed, or this node did not catch up in time.
     pub async fn read_barrier(&self, deadline: Instant) -> Result<u64, ReadError> {
-        self.core.read_barrier(deadline).await
+        self.owners.read_barrier.wait(deadline).await
     }
 
     /// Waits until this node has applied an index.
@@ -187,48 +129,49 @@ impl Node {
     /// # Errors
     /// Not reached by the deadline.
     pub async fn wait_applied(&self, index: u64, deadline: Instant) -> Result<(), ReadError> {
-        self.core.wait_applied(index, deadline).await
+        let stop = &self.owners.local.lifecycle.stop;
+        self.owners.applied.wait_for(index, deadline, stop).await
     }
 
     /// Last applied entry, as it moves.
     #[must_use]
     pub fn applied(&self) -> watch::Receiver<Option<LogId>> {
-        self.core.published.watch_applied()
+        self.owners.applied.watch_applied()
     }
 
-    /// Entries as they are applied, after their tables are visible. A receiver that lags behind is told so and
+    /// Entries as they are applied, after their tables are visible. A receiver that lags behind gets an error and
     /// must look at the tables instead.
     #[must_use]
     pub fn entries(&self) -> broadcast::Receiver<Arc<AppliedEntry>> {
-        self.core.published.news()
+        self.owners.applied.subscribe_events()
     }
 
-    /// Who leads, as it changes.
+    /// The leader, as it changes.
     #[must_use]
-    pub fn leadership(&self) -> watch::Receiver<Leadership> {
-        self.core.leadership.subscribe()
+    pub fn leadership(&self) -> watch::Receiver<LeaderState> {
+        self.owners.leadership.subscribe()
     }
 
     /// Whether this node leads right now: it has applied an entry of its own term and a quorum has acknowledged
     /// it within the last lease. Gives the term.
     #[must_use]
     pub fn is_leader_with_lease(&self) -> Option<u64> {
-        self.core.lease()
+        self.owners.leadership.lease()
     }
 
-    /// What the node says of itself.
+    /// The report of this node.
     #[must_use]
     pub fn status(&self) -> Status {
-        self.core.status()
+        self.owners.status.status()
     }
 
-    /// Hands leadership to a voter (`None`: to the one that is furthest), and waits until it leads. Works from
+    /// Transfers leadership to a voter (`None`: to the one with the longest log), and waits until it leads. Works from
     /// any node. Gives the new leader.
     ///
     /// # Errors
-    /// No leader, not a voter, or it did not take over in time.
+    /// No leader, not a voter, or it was not elected in time.
     pub async fn transfer(&self, to: Option<NodeId>, deadline: Instant) -> Result<NodeId, ProposeError> {
-        self.core.transfer(to, deadline).await
+        self.owners.transfer.transfer(to, deadline).await
     }
 
     /// Changes the membership, one change at a time. Works from any node; waits until the change is committed
@@ -238,10 +181,10 @@ impl Node {
     /// Refused with the reason (not reached, not caught up, a quorum would be lost, the leader itself), or
     /// unknown when the deadline came first.
     pub async fn change_members(&self, change: MemberChange, deadline: Instant) -> Result<(), ProposeError> {
-        self.core.change_members(change.into(), deadline).await
+        self.owners.changes.change(change, deadline).await
     }
 
-    /// Sends a message to another node beside the log and waits for its answer. Messages of one lane (0..=3) to
+    /// Sends a message to another node beside the log and waits for its answer. Messages of one channel (0 to 3) to
     /// one node arrive in the order of the calls.
     ///
     /// # Errors
@@ -249,52 +192,48 @@ impl Node {
     pub async fn message(
         &self,
         to: NodeId,
-        lane: u8,
+        channel: u8,
         message: Bytes,
         deadline: Instant,
     ) -> Result<Bytes, MessageError> {
-        let peer = self.core.peers.peer(to);
+        let peer = self.owners.peers.peer(to);
         let limit = Limit::Deadline(deadline);
-        match peer.call(Lane::Message(lane), &Request::Message(message), limit).await {
+        match peer.call(ChannelKind::Message(channel), &Request::Message(message), limit).await {
             Ok(Reply::Message(answer)) => Ok(answer),
-            Ok(other) => Err(MessageError { to, reason: format!("unexpected answer {other:?}") }),
+            Ok(other) => Err(MessageError { to, reason: format!("unexpected reply {other:?}") }),
             Err(e) => Err(MessageError { to, reason: e.to_string() }),
         }
     }
 
-    /// Resolves when Raft's core or the log has died; the process must then exit.
+    /// Resolves when openraft's core, the log or the disk has failed; the process must then exit. Gives the reason.
     pub async fn died(&self) -> String {
-        let mut death = self.core.death.subscribe();
-        match death.wait_for(Option::is_some).await {
-            Ok(why) => why.clone().unwrap_or_default(),
-            Err(_) => "the node is gone".into(),
-        }
+        self.owners.local.lifecycle.failed().await
     }
 
-    /// Graceful stop: refuses new commands, hands leadership over, finishes what is under way, ends all tasks and
+    /// Graceful stop: refuses new commands, transfers leadership, finishes what is under way, ends all tasks and
     /// closes the log. Takes a few seconds at most.
     pub async fn shutdown(&self) {
-        let core = &self.core;
-        if core.stopping.swap(true, Ordering::AcqRel) {
-            core.context.tasks.wait().await;
+        let Owners { local, raft, leadership, proposer, transfer, .. } = self.owners.as_ref();
+        let tasks = &local.lifecycle.tasks;
+        if !local.lifecycle.begin_stop() {
+            tasks.wait().await;
             return;
         }
-        if core.leadership().leader == Some(core.id())
-            && core.context.members.load().effective.voter_ids().count() > 1
-        {
-            let handed_over = core.transfer_for(None, Instant::now() + STOP_TRANSFER_MAX).await;
-            tracing::info!("leadership at the stop: {handed_over:?}");
+        let leads = leadership.state().leader == Some(local.id());
+        if leads && local.members.load().effective.voters.len() > 1 {
+            let outcome = transfer.transfer_own(None, Instant::now() + STOP_TRANSFER_MAX).await;
+            tracing::info!("leadership transfer before the stop: {outcome:?}");
         }
-        let drained = Instant::now() + STOP_DRAIN_MAX;
-        while core.queue.capacity() < batcher::QUEUE_MAX && Instant::now() < drained {
+        let drained_by = Instant::now() + STOP_DRAIN_MAX;
+        while !proposer.is_idle() && Instant::now() < drained_by {
             sleep(Duration::from_millis(5)).await;
         }
-        // Whatever does not end in time ends with the process.
-        let _ = timeout(STOP_STEP_MAX, core.raft.shutdown()).await;
-        core.context.stop.cancel();
-        core.context.tasks.close();
-        let _ = timeout(STOP_STEP_MAX, core.context.tasks.wait()).await;
-        let log = Arc::clone(&core.context.log);
+        // A step that does not end in time ends with the process.
+        let _ = timeout(STOP_STEP_MAX, raft.shutdown()).await;
+        local.lifecycle.stop.cancel();
+        tasks.close();
+        let _ = timeout(STOP_STEP_MAX, tasks.wait()).await;
+        let log = Arc::clone(&local.log);
         let closing = blocking(move || {
             log.close();
             Ok(())
@@ -303,16 +242,5 @@ impl Node {
     }
 }
 
-/// Starts Raft and all tasks of the node.
-fn start(core: &Arc<Core>, waiting: mpsc::Receiver<Waiting>, watchdog: Watchdog) {
-    core.raft.run();
-    let tasks = &core.context.tasks;
-    tasks.spawn(leadership::run(Arc::clone(core)));
-    tasks.spawn(leadership::watch_core(Arc::clone(core)));
-    tasks.spawn(batcher::run(Arc::clone(core), waiting));
-    tasks.spawn(snapshot_driver::run(Arc::clone(core)));
-    tasks.spawn(disk_watch::run(Arc::clone(core), watchdog));
-    tasks.spawn(hash_check::run(Arc::clone(core)));
-    tasks.spawn(bootstrap::run(Arc::clone(core)));
-    tasks.spawn(server::run(Arc::clone(&core.context), Arc::clone(core) as Arc<dyn server::Answers>));
-}
+#[cfg(test)]
+mod tests;

@@ -1,51 +1,44 @@
-//! A lane to a peer: connects when needed, keeps the connection, connects again when it broke.
+//! A channel to a peer: connects when needed, keeps the connection, connects again when it broke.
 
 use super::connection::{CallError, Connection, Limit};
-use super::handshake::{self, Caller, Facts, HandshakeError, Lane};
+use super::dialer::{CONNECT_MAX, Dialer};
+use super::handshake::ChannelKind;
 use super::message::{Reply, Request};
+use super::node_info::NodeInfo;
 use crate::api::NodeId;
-use crate::health::truncated_tail as cut_tail;
-use crate::local::node::Context;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 
-/// Connecting and shaking hands with one address.
-const CONNECT_MAX: Duration = Duration::from_secs(2);
+/// A connection that delivers nothing for so long has failed.
+const STALL: Duration = Duration::from_secs(5);
 /// Between two attempts to connect.
 const CONNECT_PAUSE: Duration = Duration::from_millis(30);
 
-/// What came of an attempt to connect; `None` while it runs.
+/// The result of an attempt to connect; `None` while it runs.
 type Attempt = Option<Result<Arc<Connection>, String>>;
 
-/// A lane to one peer.
-pub(crate) struct Link {
+/// One channel to one peer.
+pub(crate) struct PeerChannel {
     target: NodeId,
-    lane: Lane,
-    context: Arc<Context>,
-    /// The data directory that counts as the target, when the membership says so.
+    kind: ChannelKind,
+    dialer: Arc<Dialer>,
+    /// The target's data directory, when the membership names it.
     directory: Arc<Mutex<Option<u128>>>,
     current: Mutex<Option<(watch::Receiver<Attempt>, Instant)>>,
     turn: tokio::sync::Mutex<()>,
 }
 
-impl Link {
-    /// A lane that is not connected yet.
+impl PeerChannel {
+    /// A channel that is not connected yet.
     pub(crate) fn new(
         target: NodeId,
-        lane: Lane,
-        context: Arc<Context>,
+        kind: ChannelKind,
+        dialer: Arc<Dialer>,
         directory: Arc<Mutex<Option<u128>>>,
     ) -> Self {
-        Self {
-            target,
-            lane,
-            context,
-            directory,
-            current: Mutex::new(None),
-            turn: tokio::sync::Mutex::new(()),
-        }
+        Self { target, kind, dialer, directory, current: Mutex::new(None), turn: tokio::sync::Mutex::new(()) }
     }
 
     /// Whether a connection is open.
@@ -53,9 +46,9 @@ impl Link {
         self.open().is_some()
     }
 
-    /// What the peer said of itself on the open connection.
-    pub(crate) fn facts(&self) -> Option<Facts> {
-        self.open().map(|connection| connection.facts.clone())
+    /// What the peer stated on the open connection.
+    pub(crate) fn info(&self) -> Option<NodeInfo> {
+        self.open().map(|connection| connection.info.clone())
     }
 
     fn open(&self) -> Option<Arc<Connection>> {
@@ -72,13 +65,13 @@ impl Link {
         }
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request, and waits for the reply.
     pub(crate) async fn call(&self, request: &Request, limit: Limit) -> Result<Reply, CallError> {
         let connect_by = match limit {
             Limit::Deadline(deadline) => deadline,
             Limit::Progress(_) => Instant::now() + 2 * CONNECT_MAX,
         };
-        // One after the other up to being sent, so that messages keep the order of the calls.
+        // One call after the other until its request is sent, so that messages keep the order of the calls.
         let turn = self.turn.lock();
         let connected = async {
             let turn = turn.await;
@@ -90,16 +83,18 @@ impl Link {
             () = sleep_until(connect_by) => return Err(CallError::NotSent("not connected in time".into())),
         };
         let connection = connection.map_err(CallError::NotSent)?;
-        let asked = connection.ask(request, limit).await?;
+        let pending = connection.send(request, limit).await?;
         drop(turn);
-        asked.answer(self.stall()).await
+        pending.reply(self.stall()).await
     }
 
-    /// A call that is not answered in time closes the connection when nothing came for so long.
+    /// A call without a reply in time closes the connection when nothing came in for so long.
     fn stall(&self) -> Duration {
-        match self.lane {
-            Lane::Control => Duration::from_millis(10 * self.context.options.timing.heartbeat_ms),
-            _ => Duration::from_secs(5),
+        match self.kind {
+            ChannelKind::Control => {
+                Duration::from_millis(10 * self.dialer.local().options.timing.heartbeat_ms)
+            }
+            _ => STALL,
         }
     }
 
@@ -112,8 +107,8 @@ impl Link {
         }
     }
 
-    /// The attempt that is under way or holds an open connection, or a new one. It runs on its own, so that a
-    /// caller with little time does not cut it short.
+    /// The attempt that is under way or holds an open connection, or a new one. It runs in a task, so that the deadline
+    /// of one caller does not end it.
     fn attempt(&self) -> watch::Receiver<Attempt> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let mut not_before = Instant::now();
@@ -130,83 +125,18 @@ impl Link {
         }
         let (tx, rx) = watch::channel(None);
         *current = Some((rx.clone(), not_before.max(Instant::now())));
-        let (target, lane, context) = (self.target, self.lane, Arc::clone(&self.context));
+        let (target, kind, dialer) = (self.target, self.kind, Arc::clone(&self.dialer));
         let directory = *self.directory.lock().unwrap_or_else(PoisonError::into_inner);
-        let tasks = context.tasks.clone();
+        let tasks = dialer.local().lifecycle.tasks.clone();
         tasks.spawn(async move {
             sleep_until(not_before).await;
             let result = tokio::select! {
                 biased;
-                result = connect(&context, target, lane, directory) => result,
-                () = context.stop.cancelled() => Err("stopping".into()),
+                result = dialer.connect(target, kind, directory) => result,
+                () = dialer.local().lifecycle.stop.cancelled() => Err("stopping".into()),
             };
             tx.send_replace(Some(result.map(Arc::new)));
         });
         rx
     }
-}
-
-/// Tries the addresses of a node one after the other.
-async fn connect(
-    context: &Context,
-    target: NodeId,
-    lane: Lane,
-    directory: Option<u128>,
-) -> Result<Connection, String> {
-    let addresses = context.addresses(target);
-    let mut failure = format!("no address of node {target} is known");
-    for address in addresses {
-        match connect_to(context, target, lane, directory, &address).await {
-            Ok(connection) => return Ok(connection),
-            Err(e) => failure = format!("{address}: {e}"),
-        }
-    }
-    Err(failure)
-}
-
-/// Connects to one address, which must be the target.
-pub(crate) async fn connect_to(
-    context: &Context,
-    target: NodeId,
-    lane: Lane,
-    directory: Option<u128>,
-    address: &str,
-) -> Result<Connection, String> {
-    let attempt = async {
-        let mut stream = context.network.connect(address).await?;
-        let caller = Caller {
-            secret: &context.options.secret,
-            lane,
-            target,
-            target_directory: directory,
-            facts: context.facts(),
-            nonce: context.nonce(),
-        };
-        let facts = handshake::call(&mut stream, caller).await?;
-        Ok::<_, HandshakeError>((stream, facts))
-    };
-    let (stream, facts) = match timeout(CONNECT_MAX, attempt).await {
-        Ok(Ok(connected)) => connected,
-        Ok(Err(HandshakeError::Refused(refusal, _))) => {
-            context.refused(target, address, &refusal);
-            return Err(refusal.to_string());
-        }
-        Ok(Err(HandshakeError::Secret)) => {
-            context.notices.set(
-                &format!("node {target}"),
-                format!(
-                    "node {target} at {address} has another peer secret: it must be the same on all nodes"
-                ),
-            );
-            return Err("the peer has another secret".into());
-        }
-        Ok(Err(HandshakeError::Broken(e))) => return Err(e.to_string()),
-        Err(_) => return Err("not connected in time".into()),
-    };
-    if facts.node_id != target {
-        return Err(format!("this is node {}", facts.node_id));
-    }
-    context.notices.clear(&format!("node {target}"));
-    cut_tail::hear(context, &facts);
-    Ok(Connection::new(stream, facts, &context.tasks, &context.stop))
 }

@@ -1,8 +1,8 @@
-//! An open connection to a peer: requests go out, replies come back by number.
+//! An open connection to a peer: requests go out, replies come in by number.
 
 use super::frame::{self, FRAME_BYTES_MAX, Frame, HEADER_BYTES, Kind};
-use super::handshake::Facts;
 use super::message::{self, Reply, Request};
+use super::node_info::NodeInfo;
 use super::stream::BoxedStream;
 use std::collections::BTreeMap;
 use std::io;
@@ -15,22 +15,22 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Frames that wait to be written on one connection.
-const OUT_FRAMES_MAX: usize = 256;
+/// Frames that wait to be written on one connection, at either end.
+pub(crate) const OUT_FRAMES_MAX: usize = 256;
 /// A write that makes no progress for so long ends the connection.
-pub(crate) const WRITE_STALL: Duration = Duration::from_secs(5);
+const WRITE_STALL: Duration = Duration::from_secs(5);
 /// Small frames are written together up to this many bytes.
 const COALESCE_BYTES: usize = 64 << 10;
 
-/// Why a call has no answer.
+/// Why a call has no reply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CallError {
     /// Nothing was sent: certainly not done.
     #[error("not reached: {0}")]
     NotSent(String),
-    /// Sent, but no answer: perhaps done.
+    /// Sent, but no reply came: perhaps done.
     #[error("no answer: {0}")]
-    NoAnswer(String),
+    NoReply(String),
 }
 
 /// How long a call may take.
@@ -38,7 +38,7 @@ pub(crate) enum CallError {
 pub(crate) enum Limit {
     /// Until then.
     Deadline(Instant),
-    /// As long as bytes move, or the peer says that it works on it.
+    /// As long as bytes move, or the peer reports that it works on the reply.
     Progress(Duration),
 }
 
@@ -47,12 +47,12 @@ pub(crate) struct Connection {
     out: mpsc::Sender<Frame>,
     shared: Arc<Shared>,
     next: AtomicU64,
-    /// What the peer said of itself.
-    pub(crate) facts: Facts,
+    /// What the peer stated in the handshake.
+    pub(crate) info: NodeInfo,
 }
 
 struct Shared {
-    /// Sorted: when the connection breaks, those who asked first learn of it first.
+    /// Sorted: when the connection breaks, the calls learn of it in the order in which they were sent.
     pending: Mutex<BTreeMap<u64, oneshot::Sender<Vec<u8>>>>,
     opened: Instant,
     /// Milliseconds after `opened` when bytes last moved, either way.
@@ -85,49 +85,48 @@ impl Shared {
     }
 }
 
-/// A question that was sent. Dropped, it is forgotten.
-pub(crate) struct Asked<'a> {
+/// A request that was sent. Dropping it gives the reply up.
+pub(crate) struct PendingCall<'a> {
     connection: &'a Connection,
     number: u64,
-    answer: oneshot::Receiver<Vec<u8>>,
+    reply: oneshot::Receiver<Vec<u8>>,
     limit: Limit,
-    at: Instant,
+    sent: Instant,
 }
 
-impl Asked<'_> {
-    /// Waits for the answer. When it does not come in time and nothing else came for `stall`, the connection is
-    /// given up.
-    pub(crate) async fn answer(mut self, stall: Duration) -> Result<Reply, CallError> {
+impl PendingCall<'_> {
+    /// Waits for the reply. When it does not come in time and nothing else came for `stall`, the connection is closed.
+    pub(crate) async fn reply(mut self, stall: Duration) -> Result<Reply, CallError> {
         let connection = self.connection;
         let shared = &connection.shared;
         tokio::select! {
             biased;
-            bytes = &mut self.answer => {
-                let bytes = bytes.map_err(|_| CallError::NoAnswer("the connection broke".into()))?;
-                message::decode_reply(&bytes).map_err(|e| CallError::NoAnswer(e.to_string()))
+            bytes = &mut self.reply => {
+                let bytes = bytes.map_err(|_| CallError::NoReply("the connection broke".into()))?;
+                message::decode_reply(&bytes).map_err(|e| CallError::NoReply(e.to_string()))
             }
-            () = shared.closed.cancelled() => Err(CallError::NoAnswer("the connection broke".into())),
-            () = connection.expired(self.limit, self.at) => {
+            () = shared.closed.cancelled() => Err(CallError::NoReply("the connection broke".into())),
+            () = connection.expired(self.limit, self.sent) => {
                 if shared.at(&shared.received_ms).elapsed() >= stall {
                     connection.close();
                 }
-                Err(CallError::NoAnswer("not in time".into()))
+                Err(CallError::NoReply("not in time".into()))
             }
         }
     }
 }
 
-impl Drop for Asked<'_> {
+impl Drop for PendingCall<'_> {
     fn drop(&mut self) {
         self.connection.shared.pending().remove(&self.number);
     }
 }
 
 impl Connection {
-    /// Takes over a stream after its handshake.
+    /// A connection over a stream, after its handshake.
     pub(crate) fn new(
         stream: BoxedStream,
-        facts: Facts,
+        info: NodeInfo,
         tasks: &TaskTracker,
         stop: &CancellationToken,
     ) -> Self {
@@ -160,7 +159,7 @@ impl Connection {
             for_reader.closed.cancel();
             for_reader.pending().clear();
         });
-        Self { out, shared, next: AtomicU64::new(0), facts }
+        Self { out, shared, next: AtomicU64::new(0), info }
     }
 
     /// Whether it can still be used.
@@ -168,39 +167,39 @@ impl Connection {
         !self.shared.closed.is_cancelled()
     }
 
-    /// Ends it; calls under way get no answer.
+    /// Ends it; calls under way get no reply.
     pub(crate) fn close(&self) {
         self.shared.closed.cancel();
     }
 
-    /// Sends a question. What is asked in turn is sent in turn.
-    pub(crate) async fn ask(&self, request: &Request, limit: Limit) -> Result<Asked<'_>, CallError> {
+    /// Sends a request. Calls one after the other are sent in that order.
+    pub(crate) async fn send(&self, request: &Request, limit: Limit) -> Result<PendingCall<'_>, CallError> {
         let body = message::encode_request(request).map_err(|e| CallError::NotSent(e.to_string()))?;
         if HEADER_BYTES + body.len() > FRAME_BYTES_MAX {
             return Err(CallError::NotSent(format!("{} bytes are too many", body.len())));
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let (tx, answer) = oneshot::channel();
+        let (tx, reply) = oneshot::channel();
         self.shared.pending().insert(number, tx);
-        let asked = Asked { connection: self, number, answer, limit, at: Instant::now() };
+        let call = PendingCall { connection: self, number, reply, limit, sent: Instant::now() };
         let frame = Frame { kind: Kind::Request, number, body };
         tokio::select! {
             biased;
             sent = self.out.send(frame) => {
                 sent.map_err(|_| CallError::NotSent("the connection broke".into()))?;
             }
-            () = self.expired(limit, asked.at) => {
+            () = self.expired(limit, call.sent) => {
                 return Err(CallError::NotSent("the connection is busy".into()));
             }
         }
-        Ok(asked)
+        Ok(call)
     }
 
-    async fn expired(&self, limit: Limit, asked_at: Instant) {
+    async fn expired(&self, limit: Limit, call_sent: Instant) {
         match limit {
             Limit::Deadline(deadline) => sleep_until(deadline).await,
             Limit::Progress(pause) => loop {
-                let last = self.shared.at(&self.shared.moved_ms).max(asked_at);
+                let last = self.shared.at(&self.shared.moved_ms).max(call_sent);
                 if last.elapsed() >= pause {
                     return;
                 }
@@ -245,10 +244,10 @@ async fn read_replies<R: AsyncRead + Unpin>(reader: R, shared: &Shared) -> io::R
         let bytes = frame::read(&mut reader, FRAME_BYTES_MAX, || shared.received()).await?;
         let frame = Frame::parse(&bytes)?;
         if frame.kind == Kind::Reply
-            && let Some(asked) = shared.pending().remove(&frame.number)
+            && let Some(call) = shared.pending().remove(&frame.number)
         {
             // The caller may just have given up.
-            let _ = asked.send(frame.body);
+            let _ = call.send(frame.body);
         }
     }
 }

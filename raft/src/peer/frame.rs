@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 /// Largest frame after the handshake: an entry of the largest size, and a little.
 pub(crate) const FRAME_BYTES_MAX: usize = 32 << 20;
-/// Largest frame of the handshake: strangers get no more memory than this.
+/// Largest frame of the handshake: an unauthenticated peer gets no more memory than this.
 pub(crate) const HANDSHAKE_BYTES_MAX: usize = 4 << 10;
 /// Bytes written or read at a time; between two pieces a connection shows that it moves.
 pub(crate) const PIECE_BYTES: usize = 64 << 10;
@@ -17,11 +17,11 @@ pub(crate) const HEADER_BYTES: usize = 9;
 /// What a frame is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Asks for something.
+    /// A request.
     Request,
-    /// Answers the request of the same number.
+    /// The reply to the request of the same number.
     Reply,
-    /// The answer takes its time; the peer is still at it.
+    /// The reply takes its time; the peer still works on it.
     Working,
 }
 
@@ -30,7 +30,7 @@ pub(crate) enum Kind {
 pub(crate) struct Frame {
     /// What it is.
     pub(crate) kind: Kind,
-    /// Number of the request, chosen by who asks.
+    /// Number of the request, chosen by its sender.
     pub(crate) number: u64,
     /// The encoded message.
     pub(crate) body: Vec<u8>,
@@ -74,7 +74,7 @@ impl Frame {
     }
 }
 
-/// Reads a length and that many bytes. The buffer grows with what comes, not with what the length claims.
+/// Reads a length and that many bytes. The buffer grows with the bytes that come, not with the length.
 pub(crate) async fn read<R: AsyncRead + Unpin>(
     reader: &mut R,
     bytes_max: usize,
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_claimed_length_takes_no_memory() {
+    async fn a_length_without_its_bytes_takes_no_memory() {
         let mut claimed: &[u8] = &[0x01, 0xff, 0xff, 0xff, 1, 2, 3];
         let error = read(&mut claimed, FRAME_BYTES_MAX, || ()).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);

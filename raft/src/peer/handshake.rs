@@ -1,44 +1,44 @@
-//! The handshake: who is who, checked both ways, with a proof of the shared secret that does not show it.
+//! The handshake: both ends learn and check which node the other is, with a proof of the shared secret that does not show it.
 //!
 //! ```text
-//! server → client   Challenge   what we speak, a random number
-//! client → server   Hello       who I am, whom I look for, a random number, proof over all of it
-//! server → client   Welcome     who I am, my verdict, proof over all of it
+//! server → client   Challenge   the protocol's version, a random number
+//! client → server   Hello       the client's info, the node it looks for, a random number, proof over all of it
+//! server → client   Welcome     the server's info, its refusal if any, proof over all of it
 //! ```
-//! A client without the secret learns nothing but the challenge. A server without it learns who called.
+//! A client without the secret learns nothing but the challenge. A server without it learns which node called.
 
 use super::frame::{self, HANDSHAKE_BYTES_MAX};
+use super::node_info::NodeInfo;
 use hmac::{Hmac, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use std::io;
-use storage::{LogId, Vote, format};
+use storage::format;
+use storage::runtime::Runtime;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// First bytes of a peer connection.
 pub(crate) const MAGIC: [u8; 4] = *b"RNSP";
-/// Version of everything that is said on a peer connection.
+/// Version of everything that is sent on a peer connection.
 pub(crate) const PROTOCOL: u16 = 1;
-/// What this version can do beyond the protocol's base; none yet.
-pub(crate) const CAPABILITIES: u64 = 0;
 
-/// What a connection is for. Kinds do not share connections, so that none waits behind another.
+/// What a channel to a peer carries. Channels do not share connections, so that none waits behind another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) enum Lane {
-    /// Heartbeats, votes, transfer of leadership.
+pub(crate) enum ChannelKind {
+    /// Heartbeats, votes, leadership transfer.
     Control,
     /// Log entries.
     Append,
     /// Snapshots.
     Snapshot,
-    /// Forwarded commands, read barriers, membership, birth.
+    /// Forwarded commands, read barriers, membership, bootstrap.
     Call,
     /// Messages of the application, in order; four of them.
     Message(u8),
 }
 
-impl Lane {
-    /// Every lane.
+impl ChannelKind {
+    /// Every channel.
     pub(crate) const ALL: [Self; 8] = [
         Self::Control,
         Self::Append,
@@ -53,31 +53,16 @@ impl Lane {
 
 /// A random number, used once.
 pub(crate) type Nonce = [u64; 4];
+
+/// A new random number.
+pub(crate) fn nonce(runtime: &dyn Runtime) -> Nonce {
+    std::array::from_fn(|_| runtime.random_u64())
+}
+
 /// A keyed hash.
 type Proof = [u8; 32];
 
-/// What a node says of itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Facts {
-    /// Its cluster; `None` before birth.
-    pub(crate) cluster_id: Option<u128>,
-    /// Its id.
-    pub(crate) node_id: u64,
-    /// Its data directory.
-    pub(crate) directory_id: u128,
-    /// What it can do beyond the base.
-    pub(crate) capabilities: u64,
-    /// Its vote.
-    pub(crate) vote: Option<Vote>,
-    /// Last entry of its log.
-    pub(crate) last: Option<LogId>,
-    /// Where its newest membership stands in the log.
-    pub(crate) members_at: Option<LogId>,
-    /// An unsynced tail of its log was cut when it started.
-    pub(crate) log_was_cut: bool,
-}
-
-/// What the server says first.
+/// The server's first message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Challenge {
     magic: [u8; 4],
@@ -85,30 +70,30 @@ struct Challenge {
     nonce: Nonce,
 }
 
-/// What the client says.
+/// The client's message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hello {
     /// Version it speaks.
     protocol: u16,
-    /// What the connection is for.
-    pub(crate) lane: Lane,
-    /// The node it looks for.
+    /// What the connection carries.
+    pub(crate) channel: ChannelKind,
+    /// The node that the client looks for.
     pub(crate) target: u64,
-    /// The data directory that counts as that node, when it knows.
+    /// That node's data directory, as the client's membership names it.
     pub(crate) target_directory: Option<u128>,
-    /// Who it is.
-    pub(crate) facts: Facts,
+    /// The client.
+    pub(crate) info: NodeInfo,
     nonce: Nonce,
 }
 
-/// What the server answers.
+/// The server's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Welcome {
-    facts: Facts,
+    info: NodeInfo,
     refused: Option<Refusal>,
 }
 
-/// Why a node that knows the secret is turned away.
+/// Why a server refuses a client that knows the secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub(crate) enum Refusal {
     /// The address leads to another node.
@@ -126,7 +111,7 @@ pub(crate) enum Refusal {
     /// The caller is no member any more.
     #[error("this node was removed from the cluster")]
     CallerRemoved,
-    /// Before the cluster's birth there is nothing to say on this lane.
+    /// Before the bootstrap this channel carries nothing.
     #[error("the node belongs to no cluster yet")]
     NoCluster,
     /// The caller is not a member.
@@ -137,15 +122,15 @@ pub(crate) enum Refusal {
 /// Why a handshake failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HandshakeError {
-    /// The connection broke, or something that is not a handshake came.
+    /// The connection broke, or its bytes are no handshake.
     #[error("{0}")]
     Broken(#[from] io::Error),
     /// The peer does not know the secret.
     #[error("the peer has another secret")]
     Secret,
-    /// The peer turned us away. With what it said of itself.
+    /// The server refused the client. With the info of the other end.
     #[error("{0}")]
-    Refused(Refusal, Box<Facts>),
+    Refused(Refusal, Box<NodeInfo>),
 }
 
 fn prove(secret: &[u8], role: &str, challenge: &[u8], rest: &[&[u8]]) -> Hmac<Sha256> {
@@ -166,31 +151,31 @@ fn decode<T: serde::de::DeserializeOwned>(what: &'static str, bytes: &[u8]) -> i
     format::decode(what, bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
 }
 
-/// Splits what was said from the proof after it.
+/// Splits a message from the proof after it.
 fn split_proof(bytes: &[u8]) -> io::Result<(&[u8], &Proof)> {
     bytes
         .split_last_chunk::<32>()
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a handshake without a proof"))
 }
 
-/// What a client brings.
-pub(crate) struct Caller<'a> {
+/// What a client states.
+pub(crate) struct Client<'a> {
     /// The shared secret.
     pub(crate) secret: &'a [u8],
-    /// What the connection is for.
-    pub(crate) lane: Lane,
-    /// The node it looks for.
+    /// What the connection carries.
+    pub(crate) channel: ChannelKind,
+    /// The node that the client looks for.
     pub(crate) target: u64,
-    /// The data directory that counts as that node, when known.
+    /// That node's data directory, as the client's membership names it.
     pub(crate) target_directory: Option<u128>,
-    /// Who it is.
-    pub(crate) facts: Facts,
-    /// A fresh random number.
+    /// The client.
+    pub(crate) info: NodeInfo,
+    /// A new random number.
     pub(crate) nonce: Nonce,
 }
 
-/// The client's part. Gives what the server says of itself.
-pub(crate) async fn call<S>(stream: &mut S, caller: Caller<'_>) -> Result<Facts, HandshakeError>
+/// The client's part. Gives the server's info.
+pub(crate) async fn connect<S>(stream: &mut S, client: Client<'_>) -> Result<NodeInfo, HandshakeError>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -202,29 +187,29 @@ where
     }
     let hello = Hello {
         protocol: PROTOCOL,
-        lane: caller.lane,
-        target: caller.target,
-        target_directory: caller.target_directory,
-        facts: caller.facts,
-        nonce: caller.nonce,
+        channel: client.channel,
+        target: client.target,
+        target_directory: client.target_directory,
+        info: client.info,
+        nonce: client.nonce,
     };
     let hello_bytes = encode("hello", &hello)?;
-    let proof = prove(caller.secret, "client", &challenge_bytes, &[&hello_bytes]).finalize().into_bytes();
+    let proof = prove(client.secret, "client", &challenge_bytes, &[&hello_bytes]).finalize().into_bytes();
     frame::write_sized(stream, &[hello_bytes.as_slice(), proof.as_slice()].concat()).await?;
 
     let answer = frame::read(stream, HANDSHAKE_BYTES_MAX, || ()).await.map_err(closed_early)?;
     let (welcome_bytes, proof) = split_proof(&answer)?;
-    prove(caller.secret, "server", &challenge_bytes, &[&hello_bytes, welcome_bytes])
+    prove(client.secret, "server", &challenge_bytes, &[&hello_bytes, welcome_bytes])
         .verify_slice(proof)
         .map_err(|_| HandshakeError::Secret)?;
     let welcome: Welcome = decode("welcome", welcome_bytes)?;
     match welcome.refused {
-        None => Ok(welcome.facts),
-        Some(refusal) => Err(HandshakeError::Refused(refusal, Box::new(welcome.facts))),
+        None => Ok(welcome.info),
+        Some(refusal) => Err(HandshakeError::Refused(refusal, Box::new(welcome.info))),
     }
 }
 
-/// A stranger is cut off without a word: the caller only sees the end.
+/// A server closes the connection of an unauthenticated peer without an answer: the client only sees the end.
 fn closed_early(e: io::Error) -> io::Error {
     if e.kind() == io::ErrorKind::UnexpectedEof {
         return io::Error::new(e.kind(), "the peer hung up: is the peer secret the same on all nodes?");
@@ -232,32 +217,32 @@ fn closed_early(e: io::Error) -> io::Error {
     e
 }
 
-/// The server's part. `judge` says who this node is, and whether the caller is taken.
-pub(crate) async fn answer<S>(
+/// The server's part. `authorize` gives this node's info, and the refusal if there is one.
+pub(crate) async fn accept<S>(
     stream: &mut S,
     secret: &[u8],
     nonce: Nonce,
-    judge: impl FnOnce(&Hello) -> (Facts, Option<Refusal>),
+    authorize: impl FnOnce(&Hello) -> (NodeInfo, Option<Refusal>),
 ) -> Result<Hello, HandshakeError>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let challenge_bytes = encode("challenge", &Challenge { magic: MAGIC, protocol: PROTOCOL, nonce })?;
     frame::write_sized(stream, &challenge_bytes).await?;
-    let said = frame::read(stream, HANDSHAKE_BYTES_MAX, || ()).await?;
-    let (hello_bytes, proof) = split_proof(&said)?;
+    let received = frame::read(stream, HANDSHAKE_BYTES_MAX, || ()).await?;
+    let (hello_bytes, proof) = split_proof(&received)?;
     prove(secret, "client", &challenge_bytes, &[hello_bytes])
         .verify_slice(proof)
         .map_err(|_| HandshakeError::Secret)?;
     let hello: Hello = decode("hello", hello_bytes)?;
-    let (facts, refused) = judge(&hello);
-    let welcome_bytes = encode("welcome", &Welcome { facts, refused: refused.clone() })?;
+    let (info, refused) = authorize(&hello);
+    let welcome_bytes = encode("welcome", &Welcome { info, refused: refused.clone() })?;
     let proof =
         prove(secret, "server", &challenge_bytes, &[hello_bytes, &welcome_bytes]).finalize().into_bytes();
     frame::write_sized(stream, &[welcome_bytes.as_slice(), proof.as_slice()].concat()).await?;
     match refused {
         None => Ok(hello),
-        Some(refusal) => Err(HandshakeError::Refused(refusal, Box::new(hello.facts))),
+        Some(refusal) => Err(HandshakeError::Refused(refusal, Box::new(hello.info))),
     }
 }
 

@@ -1,13 +1,13 @@
-//! The peer port: takes connections of other nodes, and answers what they ask.
+//! The peer port: takes connections of other nodes, and answers their requests.
 
-use super::connection::write_frames;
+use super::authorize::{authorize, log_truncated_tail};
+use super::connection::{OUT_FRAMES_MAX, write_frames};
 use super::frame::{self, FRAME_BYTES_MAX, Frame, Kind};
-use super::handshake::{self, Facts, HandshakeError, Lane};
+use super::handshake::{self, ChannelKind, HandshakeError, Hello};
 use super::message::{self, Reply, Request};
-use super::stream::BoxedStream;
-use crate::consensus::runtime::blocking;
-use crate::health::truncated_tail as cut_tail;
-use crate::local::node::Context;
+use super::node_info::NodeInfo;
+use super::stream::{BoxedStream, PeerNetwork};
+use crate::local::{LocalNode, blocking};
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -21,88 +21,87 @@ use tokio::time::{interval, sleep, timeout};
 const HANDSHAKES_MAX: usize = 64;
 /// A handshake takes no longer.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(2);
-/// Requests of one connection that are answered side by side.
+/// Requests of one connection that are handled at once.
 const CONCURRENT_MAX: usize = 256;
-/// While an answer is being worked on, the peer hears so at this interval.
+/// While a reply takes its time, the peer gets a sign of it at this interval.
 const WORKING_INTERVAL: Duration = Duration::from_secs(1);
 /// After a failed accept (no file descriptors left, say).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Replies that wait to be written on one connection.
-const OUT_FRAMES_MAX: usize = 256;
 
-/// A future that answers.
-pub(crate) type Answer<'a> = Pin<Box<dyn Future<Output = Reply> + Send + 'a>>;
+/// A future that gives the reply.
+pub(crate) type Handled<'a> = Pin<Box<dyn Future<Output = Reply> + Send + 'a>>;
 
-/// Answers requests of other nodes.
-pub(crate) trait Answers: Send + Sync + 'static {
-    /// A connection of its own: what it keeps between requests (a snapshot that is being received).
-    fn session(self: Arc<Self>, from: Facts, lane: Lane) -> Box<dyn Session>;
+/// Handles requests of other nodes.
+pub(crate) trait RpcHandler: Send + Sync + 'static {
+    /// A handler of one connection, with what it keeps between requests (a snapshot that is being received).
+    fn connection(self: Arc<Self>, from: NodeInfo, channel: ChannelKind) -> Box<dyn ConnectionHandler>;
 }
 
-/// The answering side of one connection.
-pub(crate) trait Session: Send + Sync + 'static {
-    /// Answers one request.
-    fn answer(&self, request: Request) -> Answer<'_>;
+/// Handles the requests of one connection.
+pub(crate) trait ConnectionHandler: Send + Sync + 'static {
+    /// Handles one request.
+    fn handle(&self, request: Request) -> Handled<'_>;
 }
 
 /// Takes connections until the node stops.
-pub(crate) async fn run(context: Arc<Context>, answers: Arc<dyn Answers>) {
+pub(crate) async fn run(local: Arc<LocalNode>, network: Arc<dyn PeerNetwork>, handler: Arc<dyn RpcHandler>) {
     let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
     loop {
         let accepted = tokio::select! {
             biased;
-            () = context.stop.cancelled() => return,
-            accepted = context.network.accept() => accepted,
+            () = local.lifecycle.stop.cancelled() => return,
+            accepted = network.accept() => accepted,
         };
         let (stream, from) = match accepted {
             Ok(accepted) => accepted,
             Err(e) => {
-                context.notices.log("accept", format!("cannot take a connection on the peer port: {e}"));
+                local.alerts.log("accept", format!("cannot take a connection on the peer port: {e}"));
                 sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
         let Ok(permit) = Arc::clone(&handshakes).try_acquire_owned() else {
-            context.notices.log("handshakes", format!("too many handshakes at once, {from} is turned away"));
+            local.alerts.log("handshakes", format!("too many handshakes at once: {from} is refused"));
             continue;
         };
-        let (context, answers) = (Arc::clone(&context), Arc::clone(&answers));
-        let tasks = context.tasks.clone();
+        let (local, handler) = (Arc::clone(&local), Arc::clone(&handler));
+        let tasks = local.lifecycle.tasks.clone();
         tasks.spawn(async move {
-            let shaken = shake_hands(&context, stream, &from).await;
+            let shaken = shake_hands(&local, stream, &from).await;
             drop(permit);
-            let Some((stream, facts, lane)) = shaken else { return };
-            let session = answers.session(facts, lane);
+            let Some((stream, info, channel)) = shaken else { return };
+            let handler = handler.connection(info, channel);
             tokio::select! {
                 biased;
-                // A connection that ends is the peer's business.
-                _ = serve(&context, stream, lane, session) => {}
-                () = context.stop.cancelled() => {}
+                // The peer connects again when it needs to: an end is no error here.
+                _ = serve(&local, stream, channel, handler) => {}
+                () = local.lifecycle.stop.cancelled() => {}
             }
         });
     }
 }
 
 async fn shake_hands(
-    context: &Context,
+    local: &LocalNode,
     mut stream: BoxedStream,
     from: &str,
-) -> Option<(BoxedStream, Facts, Lane)> {
-    let shake = handshake::answer(&mut stream, &context.options.secret, context.nonce(), |hello| {
-        let me = context.facts();
-        let verdict = context.judge(hello, &me);
-        (me, verdict)
+) -> Option<(BoxedStream, NodeInfo, ChannelKind)> {
+    let nonce = handshake::nonce(local.runtime.as_ref());
+    let shake = handshake::accept(&mut stream, &local.options.secret, nonce, |hello| {
+        let me = NodeInfo::of(local);
+        let refusal = authorize(local, hello, &me);
+        (me, refusal)
     });
     let hello = match timeout(HANDSHAKE_MAX, shake).await {
         Ok(Ok(hello)) => hello,
         Ok(Err(HandshakeError::Refused(refusal, caller))) => {
-            tracing::debug!("node {} at {from} is turned away: {refusal}", caller.node_id);
+            tracing::debug!("node {} at {from} is refused: {refusal}", caller.node_id);
             return None;
         }
         Ok(Err(HandshakeError::Secret)) => {
-            context.notices.log(
-                "strangers",
-                format!("{from} does not know the peer secret, or uses another, and is turned away"),
+            local.alerts.log(
+                "unauthenticated peers",
+                format!("{from} is refused: it does not know the peer secret, or uses another"),
             );
             return None;
         }
@@ -112,41 +111,43 @@ async fn shake_hands(
         }
         Err(_) => return None,
     };
-    cut_tail::hear(context, &hello.facts);
-    if let Err(e) = join_cluster(context, &hello).await {
-        context.notices.set("cluster id", format!("the cluster's id cannot be kept: {e}"));
+    log_truncated_tail(local, &hello.info);
+    if let Err(e) = join_cluster(local, &hello).await {
+        local.alerts.set("cluster id", format!("the cluster's id cannot be saved: {e}"));
         return None;
     }
-    Some((stream, hello.facts, hello.lane))
+    Some((stream, hello.info, hello.channel))
 }
 
-/// A node without a cluster belongs to the first that knows it by its data directory.
-async fn join_cluster(context: &Context, hello: &handshake::Hello) -> io::Result<()> {
-    let Some(cluster_id) = hello.facts.cluster_id else { return Ok(()) };
-    let by_raft = !matches!(hello.lane, Lane::Call | Lane::Message(_));
-    if !by_raft || hello.target_directory.is_none() || context.directory.cluster_id().is_some() {
+/// A node without a cluster joins the first one whose membership names its data directory.
+async fn join_cluster(local: &LocalNode, hello: &Hello) -> io::Result<()> {
+    let Some(cluster_id) = hello.info.cluster_id else { return Ok(()) };
+    let by_raft = !matches!(hello.channel, ChannelKind::Call | ChannelKind::Message(_));
+    if !by_raft || hello.target_directory.is_none() || local.directory.cluster_id().is_some() {
         return Ok(());
     }
-    tracing::info!("taken into cluster {cluster_id:032x} by node {}", hello.facts.node_id);
-    let directory = Arc::clone(&context.directory);
+    tracing::info!("node {} adds this node to cluster {cluster_id:032x}", hello.info.node_id);
+    let directory = Arc::clone(&local.directory);
     blocking(move || directory.save_cluster_id(cluster_id)).await
 }
 
 async fn serve(
-    context: &Context,
+    local: &LocalNode,
     stream: BoxedStream,
-    lane: Lane,
-    session: Box<dyn Session>,
+    channel: ChannelKind,
+    handler: Box<dyn ConnectionHandler>,
 ) -> io::Result<()> {
     let (reader, writer) = tokio::io::split(stream);
     let (out, frames) = mpsc::channel(OUT_FRAMES_MAX);
     let reader = BufReader::new(reader);
     let written = write_frames(writer, frames, || ());
-    let session: Arc<dyn Session> = Arc::from(session);
+    let handler: Arc<dyn ConnectionHandler> = Arc::from(handler);
     let read = async {
-        match lane {
-            Lane::Control | Lane::Call => side_by_side(context, reader, session, out).await,
-            Lane::Append | Lane::Snapshot | Lane::Message(_) => in_order(reader, session, out).await,
+        match channel {
+            ChannelKind::Control | ChannelKind::Call => concurrently(local, reader, handler, out).await,
+            ChannelKind::Append | ChannelKind::Snapshot | ChannelKind::Message(_) => {
+                in_order(reader, handler, out).await
+            }
         }
     };
     tokio::select! {
@@ -169,20 +170,20 @@ fn reply_frame(number: u64, reply: &Reply) -> io::Result<Frame> {
     Ok(Frame { kind: Kind::Reply, number, body: message::encode_reply(reply)? })
 }
 
-/// Answers requests as they come; a slow one does not hold the others up.
-async fn side_by_side<R: AsyncRead + Unpin>(
-    context: &Context,
+/// Handles requests as they come; a slow one does not hold up the others.
+async fn concurrently<R: AsyncRead + Unpin>(
+    local: &LocalNode,
     mut reader: R,
-    session: Arc<dyn Session>,
+    handler: Arc<dyn ConnectionHandler>,
     out: mpsc::Sender<Frame>,
 ) -> io::Result<()> {
     let running = Arc::new(Semaphore::new(CONCURRENT_MAX));
     loop {
         let (number, request) = next_request(&mut reader).await?;
         let permit = Arc::clone(&running).acquire_owned().await.map_err(io::Error::other)?;
-        let (session, out) = (Arc::clone(&session), out.clone());
-        context.tasks.spawn(async move {
-            let reply = session.answer(request).await;
+        let (handler, out) = (Arc::clone(&handler), out.clone());
+        local.lifecycle.tasks.spawn(async move {
+            let reply = handler.handle(request).await;
             if let Ok(frame) = reply_frame(number, &reply) {
                 // The connection may have gone meanwhile.
                 let _ = out.send(frame).await;
@@ -192,21 +193,21 @@ async fn side_by_side<R: AsyncRead + Unpin>(
     }
 }
 
-/// Answers one request after the other, and says so while it takes long.
+/// Handles one request after the other; while one takes long, sends signs of it.
 async fn in_order<R: AsyncRead + Unpin>(
     mut reader: R,
-    session: Arc<dyn Session>,
+    handler: Arc<dyn ConnectionHandler>,
     out: mpsc::Sender<Frame>,
 ) -> io::Result<()> {
     loop {
         let (number, request) = next_request(&mut reader).await?;
-        let mut answer = session.answer(request);
+        let mut handled = handler.handle(request);
         let mut working = interval(WORKING_INTERVAL);
         working.tick().await;
         let reply = loop {
             tokio::select! {
                 biased;
-                reply = &mut answer => break reply,
+                reply = &mut handled => break reply,
                 _ = working.tick() => {
                     let frame = Frame { kind: Kind::Working, number, body: Vec::new() };
                     out.send(frame).await.map_err(io::Error::other)?;

@@ -9,18 +9,18 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
-/// A connection, whatever carries it.
+/// A byte stream to a node.
 pub trait PeerStream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> PeerStream for T {}
 
-/// A connection whose kind nobody needs to know.
+/// A byte stream of any kind.
 pub type BoxedStream = Box<dyn PeerStream>;
 
 /// A future that a [`PeerNetwork`] gives.
 pub type NetworkFuture<'a, T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send + 'a>>;
 
-/// Makes and takes connections between nodes.
+/// Makes and accepts connections between nodes.
 pub trait PeerNetwork: Send + Sync + 'static {
     /// Connects to `host:port`. The name is resolved anew at each call.
     fn connect<'a>(&'a self, address: &'a str) -> NetworkFuture<'a, BoxedStream>;
@@ -41,7 +41,7 @@ const USER_TIMEOUT: Duration = Duration::from_secs(4);
 /// Connections over TCP.
 #[derive(Debug)]
 pub struct TcpPeers {
-    /// Taken away when it is closed.
+    /// `None` once it is closed.
     listener: Mutex<Option<Arc<TcpListener>>>,
     closed: CancellationToken,
 }
@@ -53,7 +53,7 @@ impl TcpPeers {
         Self { listener: Mutex::new(Some(Arc::new(listener))), closed: CancellationToken::new() }
     }
 
-    /// Gives the port free, whoever still holds the node.
+    /// Closes the port, even while handles of the node are left.
     pub fn close(&self) {
         self.closed.cancel();
         self.listener.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -1,58 +1,57 @@
-//! From wherever a command was asked for to the leader, and back with the outcome.
+//! A command from its caller to the leader's queue, and its outcome back.
 
-use crate::api::{NodeId, ProposeError, Proposed};
-use crate::leader::core::Core;
-use crate::peer::connection::{CallError, Limit};
-use crate::peer::handshake::Lane;
+use super::leader_client::LeaderClient;
+use super::outcome::ProposalOutcome;
+use super::queue::{QUEUE_MAX, QueuedCommand};
+use crate::api::{ProposeError, Proposed};
+use crate::consensus::applied_state::AppliedStatePublisher;
+use crate::local::LocalNode;
 use crate::peer::message::{Reply, Request};
-use crate::proposals::batcher::COMMAND_BYTES_MAX;
-use crate::proposals::queue::{Answered, Waiting};
-use std::time::Duration;
+use std::sync::Arc;
 use storage::{Command, format};
-use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout_at};
 
-/// Between two looks at who leads, while nobody does.
-const LEADER_PAUSE: Duration = Duration::from_millis(20);
+/// A larger command is refused.
+const COMMAND_BYTES_MAX: usize = 24 << 20;
 
-impl Core {
+/// Proposes commands, at this node if it leads and else through the leader.
+pub(crate) struct Proposer {
+    local: Arc<LocalNode>,
+    applied: Arc<AppliedStatePublisher>,
+    leader: Arc<LeaderClient>,
+    /// To the batcher.
+    queue: mpsc::Sender<QueuedCommand>,
+    /// Seeds the hashes by which the batcher finds equal changes in flight.
+    hash_seed: u64,
+}
+
+impl Proposer {
+    /// A proposer in front of the batcher's queue.
+    pub(crate) fn new(
+        local: Arc<LocalNode>,
+        applied: Arc<AppliedStatePublisher>,
+        leader: Arc<LeaderClient>,
+        queue: mpsc::Sender<QueuedCommand>,
+    ) -> Self {
+        let hash_seed = local.runtime.random_u64();
+        Self { local, applied, leader, queue, hash_seed }
+    }
+
     /// Carries a command out through the leader, and waits until this node has applied it.
     pub(crate) async fn propose(
         &self,
         command: Command,
         deadline: Instant,
     ) -> Result<Proposed, ProposeError> {
-        let mut why = "no leader is known".to_owned();
-        loop {
-            if let Some(reason) = self.refuses_commands() {
-                return Err(ProposeError::Refused(reason));
-            }
-            if Instant::now() >= deadline {
-                return Err(ProposeError::Refused(why));
-            }
-            let answered = match self.leader_to_ask() {
-                None => None,
-                Some(leader) if leader == self.id() => {
-                    Some(self.submit(command.clone(), None, deadline).await)
-                }
-                Some(leader) => match self.forward(leader, &command, deadline).await {
-                    Ok(answered) => Some(answered),
-                    // Nothing was sent, so it may be tried again, by then perhaps with another leader.
-                    Err(reason) => {
-                        why = format!("the leader, node {leader}, is not reached: {reason}");
-                        None
-                    }
-                },
-            };
-            match answered {
-                Some(Answered::Done { position, outcome }) => {
-                    return self.applied_here(Proposed { position, outcome }, deadline).await;
-                }
-                Some(Answered::Refused(reason)) => return Err(ProposeError::Refused(reason)),
-                Some(Answered::Unknown(reason)) => return Err(ProposeError::Unknown(reason)),
-                Some(Answered::NotLeader) | None => self.leader_pause(deadline).await,
-            }
-        }
+        let here = || self.submit(command.clone(), None, deadline);
+        let request = |time_left_ms| Request::Propose { command: Box::new(command.clone()), time_left_ms };
+        let done = |reply| match reply {
+            Reply::Proposed { position, outcome } => Ok(Proposed { position, outcome }),
+            other => Err(other),
+        };
+        let outcome = self.leader.ask(deadline, here, request, done).await;
+        self.wait_applied(outcome, deadline).await.into_result()
     }
 
     /// Carries out what the leader of a term decided by itself. Never forwarded.
@@ -62,110 +61,61 @@ impl Core {
         command: Command,
         deadline: Instant,
     ) -> Result<Proposed, ProposeError> {
-        if let Some(reason) = self.refuses_commands() {
-            return Err(ProposeError::Refused(reason));
+        if self.local.lifecycle.is_stopping() {
+            return Err(ProposeError::Refused("the node is stopping".into()));
         }
-        match self.submit(command, Some(term), deadline).await {
-            Answered::Done { position, outcome } => {
-                self.applied_here(Proposed { position, outcome }, deadline).await
-            }
-            Answered::Refused(reason) => Err(ProposeError::Refused(reason)),
-            Answered::Unknown(reason) => Err(ProposeError::Unknown(reason)),
-            Answered::NotLeader => {
-                Err(ProposeError::Refused(format!("this node does not lead in term {term}")))
-            }
-        }
+        let outcome = self.submit(command, Some(term), deadline).await;
+        self.wait_applied(outcome, deadline).await.into_result()
     }
 
-    /// Hands a command to this node's batcher; done only if this node leads.
-    pub(crate) async fn submit(&self, command: Command, term: Option<u64>, deadline: Instant) -> Answered {
+    /// Puts a command into this node's queue; done only if this node leads. `term`: the only term in which it may be
+    /// proposed.
+    pub(crate) async fn submit(
+        &self,
+        command: Command,
+        term: Option<u64>,
+        deadline: Instant,
+    ) -> ProposalOutcome<Proposed> {
         let encoded = match format::encode("command", &command.change) {
             Ok(encoded) => encoded,
-            Err(e) => return Answered::Refused(e.to_string()),
+            Err(e) => return ProposalOutcome::Refused(e.to_string()),
         };
-        if encoded.len() > COMMAND_BYTES_MAX {
-            let bytes = encoded.len();
-            return Answered::Refused(format!("{bytes} bytes are too many, at most {COMMAND_BYTES_MAX}"));
+        let bytes = encoded.len();
+        if bytes > COMMAND_BYTES_MAX {
+            return ProposalOutcome::Refused(format!(
+                "{bytes} bytes are too many, at most {COMMAND_BYTES_MAX}"
+            ));
         }
         let hash = xxhash_rust::xxh3::xxh3_128_with_seed(&encoded, self.hash_seed);
-        let (answer, answered) = oneshot::channel();
-        let bytes = encoded.len();
-        let waiting = Waiting { command, bytes, hash, term, deadline, answer };
-        match timeout_at(deadline, self.queue.send(waiting)).await {
+        let (waiter, outcome) = oneshot::channel();
+        let queued = QueuedCommand { command, bytes, hash, term, deadline, waiter };
+        match timeout_at(deadline, self.queue.send(queued)).await {
             Ok(Ok(())) => {}
-            Ok(Err(_)) => return Answered::Refused("the node is stopping".into()),
-            Err(_) => return Answered::Refused("too many commands wait".into()),
+            Ok(Err(_)) => return ProposalOutcome::Refused("the node is stopping".into()),
+            Err(_) => return ProposalOutcome::Refused("too many commands wait".into()),
         }
-        match timeout_at(deadline, answered).await {
-            Ok(Ok(answered)) => answered,
-            Ok(Err(_)) => Answered::Unknown("the node stopped while it was under way".into()),
-            Err(_) => Answered::Unknown("not committed in time".into()),
+        match timeout_at(deadline, outcome).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => ProposalOutcome::Unknown("the node stopped while it was under way".into()),
+            Err(_) => ProposalOutcome::Unknown("not committed in time".into()),
         }
     }
 
-    /// Asks the leader, with the time that is left. An error means that nothing was sent.
-    async fn forward(
+    /// Whether no command waits in the queue.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queue.capacity() >= QUEUE_MAX
+    }
+
+    async fn wait_applied(
         &self,
-        leader: NodeId,
-        command: &Command,
+        outcome: ProposalOutcome<Proposed>,
         deadline: Instant,
-    ) -> Result<Answered, String> {
-        let request =
-            Request::Propose { command: Box::new(command.clone()), time_left_ms: time_left_ms(deadline) };
-        let reply = self.peers.peer(leader).call(Lane::Call, &request, Limit::Deadline(deadline)).await;
-        match reply {
-            Ok(Reply::Proposed { position, outcome }) => Ok(Answered::Done { position, outcome }),
-            Ok(Reply::Refused(reason)) => Ok(Answered::Refused(reason)),
-            Ok(Reply::Unknown(reason)) => Ok(Answered::Unknown(reason)),
-            Ok(Reply::NotLeader) => Ok(Answered::NotLeader),
-            Ok(Reply::Unavailable(reason)) => Err(reason),
-            Ok(other) => Ok(Answered::Unknown(format!("node {leader} answered {other:?}"))),
-            Err(CallError::NotSent(reason)) => Err(reason),
-            Err(CallError::NoAnswer(reason)) => {
-                Ok(Answered::Unknown(format!("node {leader}, the leader, gave no answer: {reason}")))
-            }
+    ) -> ProposalOutcome<Proposed> {
+        let ProposalOutcome::Done(proposed) = outcome else { return outcome };
+        let stop = &self.local.lifecycle.stop;
+        match self.applied.wait_for(proposed.position.index, deadline, stop).await {
+            Ok(()) => ProposalOutcome::Done(proposed),
+            Err(e) => ProposalOutcome::Unknown(format!("committed, but: {e}")),
         }
     }
-
-    /// Answers a command that another node forwarded. Never forwarded again.
-    pub(crate) async fn propose_for(&self, command: Command, time_left_ms: u64) -> Reply {
-        if let Some(reason) = self.refuses_commands() {
-            // Another node may lead in a moment: who asked tries again.
-            return Reply::Unavailable(reason);
-        }
-        let deadline = Instant::now() + Duration::from_millis(time_left_ms);
-        match self.submit(command, None, deadline).await {
-            Answered::Done { position, outcome } => Reply::Proposed { position, outcome },
-            Answered::Refused(reason) => Reply::Refused(reason),
-            Answered::Unknown(reason) => Reply::Unknown(reason),
-            Answered::NotLeader => Reply::NotLeader,
-        }
-    }
-
-    async fn applied_here(&self, proposed: Proposed, deadline: Instant) -> Result<Proposed, ProposeError> {
-        match self.wait_applied(proposed.position.index, deadline).await {
-            Ok(()) => Ok(proposed),
-            Err(e) => Err(ProposeError::Unknown(format!("committed, but: {e}"))),
-        }
-    }
-
-    /// Waits until leadership changes, a moment, or the deadline.
-    pub(crate) async fn leader_pause(&self, deadline: Instant) {
-        let mut leadership = self.leadership.subscribe();
-        let pause = async {
-            tokio::select! {
-                biased;
-                _ = leadership.changed() => {}
-                () = sleep(LEADER_PAUSE) => {}
-            }
-        };
-        // Whatever comes first.
-        let _ = timeout_at(deadline, pause).await;
-    }
-}
-
-/// Milliseconds until a deadline.
-pub(crate) fn time_left_ms(deadline: Instant) -> u64 {
-    let left = deadline.saturating_duration_since(Instant::now());
-    u64::try_from(left.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,6 +1,8 @@
 //! Commands that wait to be proposed, and which of them share an entry.
 
-use storage::{Command, Outcome, Position};
+use super::outcome::ProposalOutcome;
+use crate::api::Proposed;
+use storage::Command;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -9,54 +11,47 @@ const BATCH_BYTES_MAX: usize = 1 << 20;
 /// A larger command is an entry of its own.
 const ALONE_BYTES: usize = 256 << 10;
 
+/// Commands that may wait in the queue; more wait in front of it, until their deadlines.
+pub(crate) const QUEUE_MAX: usize = 65_536;
+
 /// A command that waits to be proposed.
-pub(crate) struct Waiting {
+pub(crate) struct QueuedCommand {
     /// The command.
     pub(crate) command: Command,
     /// Its size, encoded.
     pub(crate) bytes: usize,
-    /// Hash of its change: the same change has the same.
+    /// Hash of its change: equal changes have equal hashes.
     pub(crate) hash: u128,
     /// The only term in which it may be proposed.
     pub(crate) term: Option<u64>,
-    /// It is dropped when this has passed.
+    /// The batcher drops it when this has passed.
     pub(crate) deadline: Instant,
-    /// Where the answer goes.
-    pub(crate) answer: oneshot::Sender<Answered>,
+    /// Gets the outcome.
+    pub(crate) waiter: Waiter,
 }
 
-/// What came of a command.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Answered {
-    /// Applied, or found to change nothing.
-    Done { position: Position, outcome: Outcome },
-    /// Not appended, and will not be.
-    Refused(String),
-    /// Not appended: this node does not lead (any more, yet).
-    NotLeader,
-    /// Appended, perhaps committed.
-    Unknown(String),
-}
+/// Gets the outcome of a command.
+pub(crate) type Waiter = oneshot::Sender<ProposalOutcome<Proposed>>;
 
 /// The queue in front of the log.
 pub(crate) struct Queue {
-    waiting: mpsc::Receiver<Waiting>,
-    /// Did not fit the last entry.
-    held: Option<Waiting>,
+    waiting: mpsc::Receiver<QueuedCommand>,
+    /// It did not fit into the last entry.
+    left_over: Option<QueuedCommand>,
     commands_max: usize,
 }
 
 impl Queue {
-    /// Entries have so many commands at most.
-    pub(crate) fn new(waiting: mpsc::Receiver<Waiting>, commands_max: usize) -> Self {
-        Self { waiting, held: None, commands_max }
+    /// A queue whose entries have `commands_max` commands at most.
+    pub(crate) fn new(waiting: mpsc::Receiver<QueuedCommand>, commands_max: usize) -> Self {
+        Self { waiting, left_over: None, commands_max }
     }
 
-    /// Waits for a command, and takes along what waits behind it, up to one entry. `None` when the queue has ended.
-    /// Nothing is lost when this is dropped while it waits.
-    pub(crate) async fn next(&mut self) -> Option<Vec<Waiting>> {
-        let first = match self.held.take() {
-            Some(held) => held,
+    /// Waits for a command, and takes along those behind it, up to one entry. `None` when the queue has ended.
+    /// Cancel safe: a call that is dropped while it waits loses no command.
+    pub(crate) async fn next(&mut self) -> Option<Vec<QueuedCommand>> {
+        let first = match self.left_over.take() {
+            Some(left_over) => left_over,
             None => self.waiting.recv().await?,
         };
         let (mut bytes, alone) = (first.bytes, first.bytes > ALONE_BYTES);
@@ -64,7 +59,7 @@ impl Queue {
         while !alone && batch.len() < self.commands_max {
             let Ok(next) = self.waiting.try_recv() else { break };
             if next.bytes > ALONE_BYTES || bytes + next.bytes > BATCH_BYTES_MAX {
-                self.held = Some(next);
+                self.left_over = Some(next);
                 break;
             }
             bytes += next.bytes;
@@ -86,9 +81,10 @@ mod tests {
         for &bytes in sizes {
             let change = Change::PutKv(PutKv { namespace: "n".into(), key: "k".into(), value: None });
             let command = Command { origin: Origin::default(), change };
-            let (answer, _) = oneshot::channel();
-            let waiting = Waiting { command, bytes, hash: 0, term: None, deadline: Instant::now(), answer };
-            assert!(sender.try_send(waiting).is_ok());
+            let (waiter, _) = oneshot::channel();
+            let queued =
+                QueuedCommand { command, bytes, hash: 0, term: None, deadline: Instant::now(), waiter };
+            assert!(sender.try_send(queued).is_ok());
         }
         Queue::new(waiting, commands_max)
     }
@@ -97,7 +93,7 @@ mod tests {
         let mut queue = queue_of(sizes, commands_max);
         let mut entries = Vec::new();
         while let Some(batch) = queue.next().await {
-            entries.push(batch.iter().map(|waiting| waiting.bytes).collect());
+            entries.push(batch.iter().map(|queued| queued.bytes).collect());
         }
         entries
     }

@@ -1,94 +1,128 @@
-//! When snapshots are made and the log is purged. openraft's own policy is off: it knows no bytes, and a snapshot
-//! that cannot be written would be the end of its core.
+//! When snapshots are made and the log is purged. openraft's own policy is off: it does not count bytes, and a snapshot
+//! that cannot be written would end its core.
 
-use crate::consensus::runtime::blocking;
+use crate::consensus::applied_state::AppliedStatePublisher;
+use crate::consensus::log_store::LogStore;
+use crate::consensus::raft::{Raft, matched};
 use crate::consensus::snapshot;
-use crate::leader::core::Core;
+use crate::local::{LocalNode, blocking};
+use crate::peer::peers::Peers;
 use std::sync::Arc;
 use std::time::Duration;
 use storage::LogId;
 use storage::disk::SpaceLevel;
+use storage::snapshots::Snapshots;
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 /// Between two looks.
 const LOOK_PAUSE: Duration = Duration::from_millis(200);
 /// After a snapshot that could not be written.
 const RETRY_PAUSE: Duration = Duration::from_secs(10);
-/// The matter of the notices.
-const MATTER: &str = "snapshot";
+/// Alert key.
+const ALERT: &str = "snapshot";
 
-/// Runs until the node stops.
-pub(crate) async fn run(core: Arc<Core>) {
-    let stop = core.context.stop.clone();
-    let mut driver = Driver { core, bytes_at_last: 0, last_made: Instant::now(), not_before: Instant::now() };
-    tokio::select! {
-        biased;
-        () = driver.run() => {}
-        () = stop.cancelled() => {}
+/// Makes snapshots, and purges the log behind them.
+pub(crate) struct SnapshotDriver {
+    local: Arc<LocalNode>,
+    raft: Raft,
+    log: LogStore,
+    applied: Arc<AppliedStatePublisher>,
+    snapshots: Arc<dyn Snapshots>,
+    peers: Arc<Peers>,
+    /// A snapshot is wanted now.
+    due: Arc<Notify>,
+    last: LastSnapshot,
+}
+
+/// The last snapshot that this process made.
+struct LastSnapshot {
+    /// Bytes that had been appended to the log then.
+    log_bytes: u64,
+    made: Instant,
+    /// No attempt before this: the last one failed.
+    retry_at: Instant,
+}
+
+impl SnapshotDriver {
+    /// A driver that has made no snapshot yet. `due`: notified when a snapshot is wanted now.
+    pub(crate) fn new(
+        local: Arc<LocalNode>,
+        raft: Raft,
+        log: LogStore,
+        applied: Arc<AppliedStatePublisher>,
+        snapshots: Arc<dyn Snapshots>,
+        peers: Arc<Peers>,
+        due: Arc<Notify>,
+    ) -> Self {
+        let now = Instant::now();
+        let last = LastSnapshot { log_bytes: 0, made: now, retry_at: now };
+        Self { local, raft, log, applied, snapshots, peers, due, last }
     }
-}
 
-struct Driver {
-    core: Arc<Core>,
-    /// Bytes appended when the last snapshot was made.
-    bytes_at_last: u64,
-    last_made: Instant,
-    not_before: Instant,
-}
+    /// Runs until the node stops.
+    pub(crate) async fn run(mut self) {
+        let stop = self.local.lifecycle.stop.clone();
+        tokio::select! {
+            biased;
+            () = self.drive() => {}
+            () = stop.cancelled() => {}
+        }
+    }
 
-impl Driver {
-    async fn run(&mut self) {
+    async fn drive(&mut self) {
         loop {
-            let asked = tokio::select! {
+            let wanted = tokio::select! {
                 biased;
                 () = sleep(LOOK_PAUSE) => false,
-                () = self.core.snapshot_due.notified() => true,
+                () = self.due.notified() => true,
             };
-            if self.is_due(asked) {
+            if self.is_due(wanted) {
                 self.make().await;
             }
             self.purge().await;
         }
     }
 
-    fn is_due(&self, asked: bool) -> bool {
-        let core = &self.core;
-        let Some(applied) = core.published.applied() else { return false };
-        let newest = core.snapshots.latest().map(|meta| meta.last);
-        // Nothing new, or nothing but a birth that has not happened.
-        if newest >= Some(applied) || core.published.is_fresh() || Instant::now() < self.not_before {
+    fn is_due(&self, wanted: bool) -> bool {
+        let Some(applied) = self.applied.applied() else { return false };
+        let newest = self.snapshots.latest().map(|meta| meta.last);
+        // Nothing is new, or the bootstrap is not complete.
+        if newest >= Some(applied)
+            || !self.applied.has_initial_commands()
+            || Instant::now() < self.last.retry_at
+        {
             return false;
         }
-        if core.context.directory.space() == SpaceLevel::Min {
+        if self.local.disk.space() == SpaceLevel::Min {
             return false;
         }
-        let policy = &core.context.options.snapshots;
+        let policy = &self.local.options.snapshots;
         let entries = applied.index - newest.map_or(0, |id| id.index);
-        let bytes = core.log.appended_bytes().saturating_sub(self.bytes_at_last);
-        asked
+        let bytes = self.log.appended_bytes().saturating_sub(self.last.log_bytes);
+        wanted
             || entries >= policy.entries
             || bytes >= policy.log_bytes
-            || self.last_made.elapsed() >= policy.age
+            || self.last.made.elapsed() >= policy.age
     }
 
     async fn make(&mut self) {
-        let core = &self.core;
-        let bytes = core.log.appended_bytes();
-        let (state, snapshots) = (core.published.state(), Arc::clone(&core.snapshots));
-        let unix_ms = core.context.runtime.unix_ms();
+        let log_bytes = self.log.appended_bytes();
+        let (state, snapshots) = (self.applied.state(), Arc::clone(&self.snapshots));
+        let unix_ms = self.local.runtime.unix_ms();
         match blocking(move || snapshot::build(&state, &snapshots, unix_ms)).await {
             Ok(meta) => {
-                tracing::info!("snapshot {} is made", meta.last);
-                core.context.notices.clear(MATTER);
-                self.bytes_at_last = bytes;
-                self.last_made = Instant::now();
-                if let Err(e) = core.raft.trigger().snapshot().await {
+                tracing::info!("made snapshot {}", meta.last);
+                self.local.alerts.clear(ALERT);
+                self.last.log_bytes = log_bytes;
+                self.last.made = Instant::now();
+                if let Err(e) = self.raft.trigger().snapshot().await {
                     tracing::debug!("snapshot: {e}");
                 }
             }
             Err(e) => {
-                core.context.notices.set(MATTER, format!("no snapshot can be written: {e}"));
-                self.not_before = Instant::now() + RETRY_PAUSE;
+                self.local.alerts.set(ALERT, format!("no snapshot can be written: {e}"));
+                self.last.retry_at = Instant::now() + RETRY_PAUSE;
             }
         }
     }
@@ -96,14 +130,13 @@ impl Driver {
     /// Purges behind the older of the two snapshots, and not past what a reachable member lacks, unless too much
     /// log is kept for it.
     async fn purge(&self) {
-        let core = &self.core;
-        let all = core.snapshots.all();
+        let all = self.snapshots.all();
         let [older, _newer] = all.as_slice() else { return };
-        let log = core.context.log.state();
+        let log = self.local.log.state();
         let mut upto = older.last;
-        if log.bytes <= core.context.options.snapshots.log_bytes_max {
-            for (id, matched) in core.matched() {
-                if id != core.id() && core.peers.is_reachable(id) {
+        if log.bytes <= self.local.options.snapshots.log_bytes_max {
+            for (id, matched) in matched(&self.raft) {
+                if id != self.local.id() && self.peers.is_reachable(id) {
                     upto = upto.min(matched.unwrap_or(LogId { term: 0, index: 0 }));
                 }
             }
@@ -111,7 +144,7 @@ impl Driver {
         if upto.index == 0 || log.purged.is_some_and(|purged| purged.index >= upto.index) {
             return;
         }
-        if let Err(e) = core.raft.trigger().purge_log(upto.index).await {
+        if let Err(e) = self.raft.trigger().purge_log(upto.index).await {
             tracing::debug!("purge: {e}");
         }
     }

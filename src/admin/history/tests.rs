@@ -72,7 +72,7 @@ fn a_topic_went_with_its_broker_and_the_record_says_why() {
         ["brokerRegistered", "topicNew", "brokerRemoved", "brokerNameGone", "topicGone"]
     );
     let removed = &view.records[2];
-    assert_eq!(removed.what, "broker-a id 0 at 10.0.0.1:10911 removed: silent for 12.3 s");
+    assert_eq!(removed.what, "broker-a id 0 at 10.0.0.1:10911 removed: idle for 12.3 s");
     assert_eq!((removed.node, removed.peer.as_str(), removed.revision), (2, "", 3));
     assert_eq!(removed.unix_ms, 3_603_000);
     assert_eq!(view.records[0].peer, PEER);
@@ -126,7 +126,7 @@ fn the_newest_records_are_kept_and_the_others_counted() {
 }
 
 #[test]
-fn what_nobody_knows_has_no_records() {
+fn an_unknown_name_has_no_records() {
     let view = World::default().why("x");
     assert!(!view.known && view.records.is_empty() && view.since_unix_ms.is_none());
     assert_eq!(view.now, "x is neither a topic nor a broker in the table");

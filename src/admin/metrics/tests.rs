@@ -1,7 +1,7 @@
 use super::*;
 use crate::admin::api::StatusView;
 use crate::liveness::GuardStatus;
-use raft::{Leadership, Standing};
+use raft::{LeaderState, Phase};
 
 /// A node whose tables differ from those of nodes 2 and 3.
 fn diverged() -> (Status, Readiness) {
@@ -9,9 +9,9 @@ fn diverged() -> (Status, Readiness) {
         node_id: 1,
         cluster_id: None,
         directory_id: 1,
-        standing: Standing::Recovered,
-        leadership: Leadership::default(),
-        since_leader: None,
+        phase: Phase::Recovered,
+        leadership: LeaderState::default(),
+        since_leader_contact: None,
         members: Vec::new(),
         last: None,
         committed: None,
@@ -21,7 +21,7 @@ fn diverged() -> (Status, Readiness) {
         log_bytes: 0,
         state_hash: None,
         diverged: vec![2, 3],
-        notice: String::new(),
+        alerts: String::new(),
     };
     (status, Readiness { ready: true, reason: String::new(), stale: false })
 }

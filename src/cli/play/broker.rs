@@ -1,6 +1,6 @@
 //! One pretend broker: its topics, and its connection to one nameserver.
 
-use super::Stage;
+use super::Shared;
 use crate::cli::Failure;
 use crate::cli::client::Client;
 use crate::wire::RemotingCommand;
@@ -111,8 +111,8 @@ impl Broker {
 }
 
 /// Keeps a broker registered at one nameserver until the play stops; then unregisters it.
-pub(super) async fn keep_registered(broker: Arc<Broker>, address: String, stage: Arc<Stage>) {
-    let mut stop = stage.stop.clone();
+pub(super) async fn keep_registered(broker: Arc<Broker>, address: String, shared: Arc<Shared>) {
+    let mut stop = shared.stop.clone();
     let mut state = broker.state.subscribe();
     while !*stop.borrow() {
         // A dead broker has no connections.
@@ -123,8 +123,8 @@ pub(super) async fn keep_registered(broker: Arc<Broker>, address: String, stage:
             }
             continue;
         }
-        if let Ok(mut client) = Client::connect(&address, stage.timeout).await {
-            let lived = live(&broker, &mut client, &stage).await;
+        if let Ok(mut client) = Client::connect(&address, shared.timeout).await {
+            let lived = live(&broker, &mut client, &shared).await;
             if lived.is_ok() && *stop.borrow() {
                 let command = client.request(request::UNREGISTER_BROKER);
                 // A nameserver that does not answer now removes the broker when its connection ends.
@@ -140,8 +140,8 @@ pub(super) async fn keep_registered(broker: Arc<Broker>, address: String, stage:
 }
 
 /// Registers and sends heartbeats over one connection, until it breaks, the broker dies or the play stops.
-async fn live(broker: &Broker, client: &mut Client, stage: &Stage) -> Result<(), Failure> {
-    let mut stop = stage.stop.clone();
+async fn live(broker: &Broker, client: &mut Client, shared: &Shared) -> Result<(), Failure> {
+    let mut stop = shared.stop.clone();
     let mut state = broker.state.subscribe();
     let mut register_at = Instant::now();
     let mut beat_at = Instant::now() + HEARTBEAT;
@@ -162,25 +162,25 @@ async fn live(broker: &Broker, client: &mut Client, stage: &Stage) -> Result<(),
             return Ok(());
         }
         if register_at <= Instant::now() {
-            register(broker, client, stage, now.change).await?;
-            register_at = Instant::now() + stage.period;
+            register(broker, client, shared, now.change).await?;
+            register_at = Instant::now() + shared.period;
         }
     }
 }
 
-async fn register(broker: &Broker, client: &mut Client, stage: &Stage, change: u64) -> Result<(), Failure> {
+async fn register(broker: &Broker, client: &mut Client, shared: &Shared, change: u64) -> Result<(), Failure> {
     let command = client.request(request::REGISTER_BROKER);
-    let command = broker.registration(command, change, stage.topics);
-    let command = match stage.broker_timeout_ms {
+    let command = broker.registration(command, change, shared.topics);
+    let command = match shared.broker_timeout_ms {
         Some(ms) => command.with("heartbeatTimeoutMillis", &ms.to_string()),
         None => command,
     };
     let answer = client.must(&command).await;
-    stage.counters.registrations.fetch_add(1, Relaxed);
+    shared.counters.registrations.fetch_add(1, Relaxed);
     match answer {
         Ok(_) => broker.acknowledge(change),
         Err(failure) => {
-            stage.counters.failed_registrations.fetch_add(1, Relaxed);
+            shared.counters.failed_registrations.fetch_add(1, Relaxed);
             return Err(failure);
         }
     }

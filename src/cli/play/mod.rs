@@ -84,7 +84,7 @@ struct Summary {
 }
 
 /// Everything that the tasks share.
-struct Stage {
+struct Shared {
     topics: u32,
     period: Duration,
     broker_timeout_ms: Option<u32>,
@@ -101,7 +101,7 @@ struct Stage {
 /// A look-up failed at a nameserver that was up, or an acknowledged change is missing.
 pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let (stop_sender, stop) = watch::channel(false);
-    let stage = Arc::new(Stage {
+    let shared = Arc::new(Shared {
         topics: args.topics,
         period: Duration::from_secs(args.period),
         broker_timeout_ms: args.broker_timeout_ms,
@@ -115,21 +115,21 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let mut tasks = JoinSet::new();
     for address in args.target.addresses() {
         for broker in &brokers {
-            tasks.spawn(broker::keep_registered(broker.clone(), address.clone(), stage.clone()));
+            tasks.spawn(broker::keep_registered(broker.clone(), address.clone(), shared.clone()));
         }
         for _ in 0..args.lookups {
-            tasks.spawn(lookups::keep_looking(address.clone(), stage.clone()));
+            tasks.spawn(lookups::keep_looking(address.clone(), shared.clone()));
         }
     }
-    direct(&args, &stage, &brokers).await;
+    direct(&args, &shared, &brokers).await;
     let missing = if args.check { missing_changes(&args.target, &brokers).await } else { Vec::new() };
     stop_sender.send_replace(true);
     while tasks.join_next().await.is_some() {}
-    sum_up(&args.target, &stage.counters, missing)
+    sum_up(&args.target, &shared.counters, missing)
 }
 
 /// Lets brokers change and die, until it is time to stop.
-async fn direct(args: &Args, stage: &Stage, brokers: &[Arc<Broker>]) {
+async fn direct(args: &Args, shared: &Shared, brokers: &[Arc<Broker>]) {
     let far = Duration::from_secs(86_400 * 365);
     let change = args.change_every_ms.map_or(far, Duration::from_millis);
     let die = args.die_every.map_or(far, Duration::from_secs);
@@ -158,7 +158,7 @@ async fn direct(args: &Args, stage: &Stage, brokers: &[Arc<Broker>]) {
                 });
             }
         }
-        let counters = &stage.counters;
+        let counters = &shared.counters;
         spinner.set_message(format!(
             "{} registrations ({} failed), {} look-ups ({} failed)",
             counters.registrations.load(Relaxed),

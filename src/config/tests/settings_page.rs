@@ -2,7 +2,7 @@
 
 use super::config;
 use crate::config::setting::{Group, Setting};
-use crate::config::{Config, Given, SETTINGS, java_keys};
+use crate::config::{Config, Flags, SETTINGS, java_keys};
 use crate::handlers::JAVA_PATHS;
 use std::fmt::Write;
 use std::path::Path;
@@ -41,7 +41,10 @@ fn values(setting: &Setting) -> String {
 }
 
 fn of_a_node(page: &mut String, defaults: &Config) {
-    page.push_str("\n## Settings of a node\n\nCode 319 shows those marked with *, since Java's nameserver has them too.\n");
+    page.push_str(
+        "\n## Settings of a node\n\nCode 319 shows those marked with *, since Java's nameserver has them too, and \
+         `configBlackList` with Java's own keys.\n",
+    );
     for group in Group::ALL {
         let _ = write!(page, "\n### {}\n\n", group.title());
         page.push_str(&row(&["key", "default", "values", "what it does"]));
@@ -84,7 +87,7 @@ fn without_effect(page: &mut String) {
 
 #[test]
 fn the_settings_page_has_what_the_tables_have() {
-    let defaults = config(Given::default(), "").unwrap();
+    let defaults = config(Flags::default(), "").unwrap();
     let mut page = INTRODUCTION.to_owned();
     of_a_node(&mut page, &defaults);
     of_the_cluster(&mut page);

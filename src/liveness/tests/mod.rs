@@ -1,7 +1,14 @@
-//! Three ledgers, a model of consensus and pretend brokers, all in plain code and explicit time.
+//! What the tests of this room share.
 
-mod cost;
-mod layers;
-mod rules;
-mod simulation;
-mod world;
+use std::time::Duration;
+use storage::route_info::BrokerKey;
+
+/// A broker by number.
+pub(super) fn key(n: impl std::fmt::Display) -> BrokerKey {
+    BrokerKey { cluster: "c".into(), address: format!("{n}").into() }
+}
+
+/// Milliseconds.
+pub(super) const fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}

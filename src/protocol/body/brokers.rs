@@ -27,7 +27,7 @@ pub fn cluster_info(table: &RouteInfo) -> Bytes {
     writer.finish()
 }
 
-/// GET_BROKER_MEMBER_GROUP: real ids and addresses, none for an unknown name; the cluster is only echoed.
+/// GET_BROKER_MEMBER_GROUP: registered ids and addresses, none for an unknown name; the cluster is only echoed.
 #[must_use]
 pub fn member_group(table: &RouteInfo, cluster: Option<&str>, broker: Option<&str>) -> Bytes {
     let group = broker.and_then(|broker| table.group(broker));
@@ -46,7 +46,7 @@ pub fn member_group(table: &RouteInfo, cluster: Option<&str>, broker: Option<&st
     writer.finish()
 }
 
-/// A broker name as it stands in routes and in the cluster info; `brokers` are the ids to show.
+/// A broker name in routes and in the cluster info; `brokers` are the ids and addresses to write.
 pub(super) fn broker_data(w: &mut Writer, broker: &str, group: &BrokerData, brokers: &[(i64, Name)]) {
     w.object(|w| {
         addresses(w, brokers);

@@ -5,7 +5,7 @@ use crate::protocol::JsonStyle;
 use bytes::Bytes;
 use storage::command::{DataVersion, Name};
 
-/// A list of topics, in the given order; `broker_address` goes along in the list of system topics.
+/// A list of topics, in the given order. The list of system topics has a `broker_address` too.
 pub fn topic_list<'a>(topics: impl IntoIterator<Item = &'a str>, broker_address: Option<&str>) -> Bytes {
     let mut writer = Writer::new(JsonStyle::Old, 1024);
     writer.object(|w| {
@@ -17,7 +17,8 @@ pub fn topic_list<'a>(topics: impl IntoIterator<Item = &'a str>, broker_address:
     writer.finish()
 }
 
-/// Entries of a KV namespace, null values left out: GET_KVLIST_BY_NAMESPACE, and the body of a registration's answer.
+/// Entries of a KV namespace without null values: the body of GET_KVLIST_BY_NAMESPACE, and of the response to a
+/// registration.
 pub fn kv_table<'a>(entries: impl IntoIterator<Item = (&'a Name, &'a Option<Name>)>) -> Bytes {
     let mut writer = Writer::new(JsonStyle::Old, 256);
     writer.object(|w| {

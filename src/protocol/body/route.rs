@@ -1,4 +1,4 @@
-//! Where a topic is: the body of GET_ROUTEINFO_BY_TOPIC.
+//! Routes: the body of GET_ROUTEINFO_BY_TOPIC.
 
 use super::ORDER_TOPIC_NAMESPACE;
 use super::brokers::broker_data;
@@ -10,43 +10,48 @@ use storage::RouteInfo;
 use storage::command::{Name, PERM_WRITE, QueueConfig, StaticTopicInfo};
 use storage::route_info::{BrokerData, BrokerKey};
 
-/// Topics that brokers use to find their own group: these want real ids.
+/// Topics by which brokers find the members of their own name: their routes show registered ids, no acting master.
 const SYNC_MEMBERS_PREFIX: &str = "rmq_sys_SYNC_BROKER_MEMBER_";
 /// The master's broker id.
 const MASTER_ID: i64 = 0;
 
 /// A broker name of the route.
-struct Shown<'a> {
+struct RouteEntry<'a> {
     broker: &'a Name,
     queues: QueueConfig,
     /// `None` when the name has queues but is not registered.
     group: Option<&'a BrokerData>,
-    /// Ids and addresses as they are shown.
+    /// Ids and addresses as the route shows them.
     brokers: Cow<'a, [(i64, Name)]>,
 }
 
-/// Writes a topic's route; `None` when the topic is unknown, or none of its brokers is.
+/// Writes the route of a topic; `None` when the topic is unknown or none of its broker names is registered.
 #[must_use]
 pub fn route(table: &RouteInfo, ask: &GetRoute<'_>) -> Option<Bytes> {
     let topic = ask.topic?;
     let queues = &table.topic(topic)?.queues;
     let acting_master = table.settings().support_acting_master && !topic.starts_with(SYNC_MEMBERS_PREFIX);
-    let mut shown: Vec<Shown<'_>> =
-        queues.iter().map(|(broker, queues)| show(table, broker, *queues, acting_master)).collect();
-    if shown.iter().all(|one| one.group.is_none()) {
+    let mut entries: Vec<RouteEntry<'_>> =
+        queues.iter().map(|(broker, queues)| entry(table, broker, *queues, acting_master)).collect();
+    if entries.iter().all(|entry| entry.group.is_none()) {
         return None;
     }
-    // A filtered route passes through Java's default writer once more: it has the old style for every client.
+    // Java writes a filtered route again by its default writer: it has the old style for every client.
     let style = if ask.zone.is_some() { JsonStyle::Old } else { ask.style };
     if let Some(zone) = ask.zone {
-        shown.retain(|one| one.is_near(zone));
+        entries.retain(|entry| entry.is_in(zone));
     }
-    let mut writer = Writer::new(style, 160 + 240 * shown.len());
-    writer.object(|w| write(w, table, topic, &shown));
+    let mut writer = Writer::new(style, 160 + 240 * entries.len());
+    writer.object(|w| write(w, table, topic, &entries));
     Some(writer.finish())
 }
 
-fn show<'a>(table: &'a RouteInfo, broker: &'a Name, queues: QueueConfig, acting_master: bool) -> Shown<'a> {
+fn entry<'a>(
+    table: &'a RouteInfo,
+    broker: &'a Name,
+    queues: QueueConfig,
+    acting_master: bool,
+) -> RouteEntry<'a> {
     let group = table.group(broker);
     let brokers = match group {
         Some(group) if acting_master && group.acting_master && queues.perm & PERM_WRITE == 0 => {
@@ -55,10 +60,10 @@ fn show<'a>(table: &'a RouteInfo, broker: &'a Name, queues: QueueConfig, acting_
         Some(group) => Cow::Borrowed(&*group.brokers),
         None => Cow::Borrowed(&[][..]),
     };
-    Shown { broker, queues, group, brokers }
+    RouteEntry { broker, queues, group, brokers }
 }
 
-/// A group without a master shows its lowest id as the master's, so that clients go on consuming.
+/// A broker name without a master shows its lowest id as the master, so that clients go on consuming.
 fn with_acting_master(group: &BrokerData) -> Cow<'_, [(i64, Name)]> {
     if group.brokers.iter().any(|(id, _)| *id == MASTER_ID) {
         return Cow::Borrowed(&*group.brokers);
@@ -72,21 +77,22 @@ fn with_acting_master(group: &BrokerData) -> Cow<'_, [(i64, Name)]> {
     Cow::Owned(brokers)
 }
 
-impl Shown<'_> {
-    /// Whether it stays in a route for one zone: it is of that zone, has no master (then a client has to go to the
-    /// slaves, wherever they are), or is not registered.
-    fn is_near(&self, zone: &str) -> bool {
+impl RouteEntry<'_> {
+    /// Whether a route for one zone shows it: it is in that zone, it has no master (then a client must use the slaves,
+    /// wherever they are), or it is not registered.
+    fn is_in(&self, zone: &str) -> bool {
         let Some(group) = self.group else { return true };
         let same_zone = group.zone.as_deref().is_some_and(|own| own.to_lowercase() == zone.to_lowercase());
         same_zone || !self.brokers.iter().any(|(id, _)| *id == MASTER_ID)
     }
 }
 
-fn write(w: &mut Writer, table: &RouteInfo, topic: &str, shown: &[Shown<'_>]) {
-    let known = || shown.iter().filter_map(|one| one.group.map(|group| (one, group)));
-    w.key("brokerDatas").list(known(), |w, (one, group)| broker_data(w, one.broker, group, &one.brokers));
+fn write(w: &mut Writer, table: &RouteInfo, topic: &str, entries: &[RouteEntry<'_>]) {
+    let registered = || entries.iter().filter_map(|entry| entry.group.map(|group| (entry, group)));
+    w.key("brokerDatas")
+        .list(registered(), |w, (entry, group)| broker_data(w, entry.broker, group, &entry.brokers));
     w.key("filterServerTable").object(|w| {
-        for (_, group) in known() {
+        for (_, group) in registered() {
             filter_servers(w, table, group);
         }
     });
@@ -94,7 +100,7 @@ fn write(w: &mut Writer, table: &RouteInfo, topic: &str, shown: &[Shown<'_>]) {
     if let Some(conf) = order_conf.flatten() {
         w.key("orderTopicConf").text(conf);
     }
-    w.key("queueDatas").list(shown, queue_data);
+    w.key("queueDatas").list(entries, queue_data);
     if let Some(mappings) = table.static_topic(topic) {
         w.key("topicQueueMappingByBroker").object(|w| {
             for (broker, info) in mappings {
@@ -114,13 +120,13 @@ fn filter_servers(w: &mut Writer, table: &RouteInfo, group: &BrokerData) {
     }
 }
 
-fn queue_data(w: &mut Writer, one: &Shown<'_>) {
+fn queue_data(w: &mut Writer, entry: &RouteEntry<'_>) {
     w.object(|w| {
-        w.key("brokerName").text(one.broker);
-        w.key("perm").int(one.queues.perm);
-        w.key("readQueueNums").int(one.queues.read);
-        w.key("topicSysFlag").int(one.queues.sys_flag);
-        w.key("writeQueueNums").int(one.queues.write);
+        w.key("brokerName").text(entry.broker);
+        w.key("perm").int(entry.queues.perm);
+        w.key("readQueueNums").int(entry.queues.read);
+        w.key("topicSysFlag").int(entry.queues.sys_flag);
+        w.key("writeQueueNums").int(entry.queues.write);
     });
 }
 

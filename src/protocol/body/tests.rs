@@ -69,7 +69,7 @@ fn a_route_has_two_styles() {
         "}",
     ];
     assert_eq!(table.route("t", JsonStyle::Old, None), expected.concat());
-    // A filter by zone ends in the old style for every client.
+    // A route filtered by zone has the old style for every client.
     assert_eq!(table.route("t", JsonStyle::Standard, Some("A/B")), expected.concat());
 }
 
@@ -106,7 +106,7 @@ fn a_zone_without_brokers_gives_an_empty_route() {
 }
 
 #[test]
-fn the_lowest_id_acts_as_master_where_nobody_can_write() {
+fn the_lowest_id_acts_as_master_where_no_broker_can_be_written() {
     let mut table = Table::new();
     let topics = TOPICS.replace("\"u\"", "\"rmq_sys_SYNC_BROKER_MEMBER_b\"");
     table.register("b", "1", 1, &[("enableActingMaster", "true")], &topics);
@@ -120,7 +120,7 @@ fn the_lowest_id_acts_as_master_where_nobody_can_write() {
     assert!(shows(&table, "rmq_sys_SYNC_BROKER_MEMBER_b", real));
     table.apply(Change::SetWritePermission(SetWritePermission { broker: "b".into(), writable: true }));
     assert!(shows(&table, "t", real));
-    // Members and clusters show real ids.
+    // The member group and the cluster info show registered ids.
     assert!(String::from_utf8_lossy(&member_group(&table.info, Some("x"), Some("b"))).contains(real));
     assert!(String::from_utf8_lossy(&cluster_info(&table.info)).contains(real));
 }

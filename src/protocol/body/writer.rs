@@ -1,11 +1,11 @@
-//! Writes objects and lists of one style, putting the commas.
+//! Writes JSON objects and lists of one style, commas included.
 
 use crate::protocol::JsonStyle;
 use crate::wire::json::{self, Charset};
 use bytes::{Bytes, BytesMut};
 
-/// A body that is being written. Commas are put where they belong: before every key and element but the first of its
-/// object or list.
+/// A body that is being written. The writer puts a comma before every key and element but the first of its object or
+/// list.
 pub(super) struct Writer {
     out: BytesMut,
     style: JsonStyle,
@@ -25,14 +25,14 @@ impl Writer {
         self.out.freeze()
     }
 
-    /// `{`, what `fields` writes, `}`.
+    /// An object with the fields that `fields` writes.
     pub(super) fn object(&mut self, fields: impl FnOnce(&mut Self)) {
         self.out.extend_from_slice(b"{");
         fields(self);
         self.out.extend_from_slice(b"}");
     }
 
-    /// `[`, every item as `element` writes it, `]`.
+    /// A list; `element` writes each item.
     pub(super) fn list<I: IntoIterator>(&mut self, items: I, mut element: impl FnMut(&mut Self, I::Item)) {
         self.out.extend_from_slice(b"[");
         for item in items {
@@ -42,7 +42,7 @@ impl Writer {
         self.out.extend_from_slice(b"]");
     }
 
-    /// A key of our own: plain letters.
+    /// A fixed key, of plain letters.
     pub(super) fn key(&mut self, key: &str) -> &mut Self {
         self.separate();
         self.out.extend_from_slice(b"\"");
@@ -59,7 +59,7 @@ impl Writer {
         self
     }
 
-    /// A number as key: quoted or not is what the styles differ in.
+    /// A number as key: quoted or not, depending on the style.
     pub(super) fn int_key(&mut self, key: i64) -> &mut Self {
         self.separate();
         let quote: &[u8] = match self.style {
@@ -85,7 +85,7 @@ impl Writer {
         self.out.extend_from_slice(if value { b"true" } else { b"false" });
     }
 
-    /// A comma unless this is the first of its object or list.
+    /// Writes a comma, unless this is the first key or element of its object or list.
     fn separate(&mut self) {
         if !matches!(self.out.last(), Some(b'{' | b'[')) {
             self.out.extend_from_slice(b",");

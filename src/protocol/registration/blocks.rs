@@ -1,7 +1,8 @@
 //! Block digests of a topic table, so that the next table of the same broker is read only where it differs.
 //!
-//! A broker with thousands of topics sends all of them whenever one has changed. Reading a topic costs twenty times what
-//! hashing its bytes costs, so a node remembers a digest per block of some topics, and skips the blocks that it knows.
+//! A broker with thousands of topics sends all of them whenever one has changed. Reading a topic costs twenty times
+//! what hashing its bytes costs, so a node remembers a digest per block of some topics, and skips the blocks that it
+//! knows.
 
 use storage::command::Name;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
@@ -92,8 +93,8 @@ impl<'a> BlockWalk<'a> {
         Some(bytes)
     }
 
-    /// Called after a topic was read from the first `bytes` of `text`. If the topic begins a known block, the result is the
-    /// number of bytes to skip from `text` on, and the topic does not count as read.
+    /// Called after a topic was read from the first `bytes` of `text`. If the topic begins a known block, the result is
+    /// the number of bytes to skip from `text` on, and the topic does not count as read.
     pub(super) fn read(&mut self, name: &Name, text: &'a [u8], bytes: usize) -> Option<usize> {
         let name = name_digest(name);
         if let Some((block, bytes)) = self.find(name, text) {
@@ -169,16 +170,16 @@ impl SkippedTopics {
         let mut wanted: Vec<u32> = names.map(name_digest).collect();
         wanted.sort_unstable();
         for name in &wanted {
-            let (word, bit) = place(*name);
-            if let Some(bits) = bits.get_mut(word) {
+            let (index, bit) = place(*name);
+            if let Some(bits) = bits.get_mut(index) {
                 *bits |= bit;
             }
         }
         let mut skipped =
             self.ranges.iter().flat_map(|range| blocks.names.get(range.clone()).unwrap_or_default());
         skipped.any(|name| {
-            let (word, bit) = place(*name);
-            bits.get(word).is_some_and(|bits| bits & bit != 0) && wanted.binary_search(name).is_ok()
+            let (index, bit) = place(*name);
+            bits.get(index).is_some_and(|bits| bits & bit != 0) && wanted.binary_search(name).is_ok()
         })
     }
 }

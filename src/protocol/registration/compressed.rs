@@ -1,20 +1,20 @@
-//! Bodies in a zlib stream: parts, each behind its length or count (4 bytes).
+//! Bodies in a zlib stream: a sequence of parts, each after its length or count (4 bytes).
 //!
 //! ```text
-//! data version (JSON) │ n │ n × topic (words) │ filter servers (JSON) │ since 5.0.0: n │ n × static-topic info (JSON)
+//! data version (JSON) │ n │ n × topic (text) │ filter servers (JSON) │ since 5.0.0: n │ n × static-topic info (JSON)
 //! topic: name readQueues writeQueues perm filterType attributes
 //! ```
-//! Parts are read as they are inflated, so that neither the whole nor a length that is only claimed is held.
+//! The parser reads each part as it is inflated. So memory grows neither with the whole body nor with a claimed length.
 
 use super::{Body, RegistrationLimits, plain, shared};
 use flate2::read::ZlibDecoder;
 use std::io::{Read, Take};
 use storage::command::{QueueConfig, TopicConfig};
 
-/// Largest part, bytes: no larger than the frame that a plain body would need.
+/// Largest part, bytes: the largest frame, which limits plain bodies.
 const PART_MAX_BYTES: u32 = 16 << 20;
 
-/// Reads a body; one that should end with static-topic infos must have them.
+/// Parses a body. If it should end with static-topic infos, they must be there.
 pub(super) fn parse(
     body: &[u8],
     with_static_topics: bool,
@@ -44,7 +44,7 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// A part behind its length.
+    /// The next part.
     fn next(&mut self) -> Result<&[u8], &'static str> {
         let length = self.number()?;
         if length > PART_MAX_BYTES {
@@ -59,13 +59,13 @@ impl Parts<'_> {
         }
     }
 
-    /// How many parts follow.
+    /// The number of parts that follow.
     fn count(&mut self, max: usize) -> Result<u32, &'static str> {
         let count = self.number()?;
         if count as usize > max { Err("too many topics") } else { Ok(count) }
     }
 
-    /// A length or count; negative ones read as too large.
+    /// A length or count; a negative one reads as a large one.
     fn number(&mut self) -> Result<u32, &'static str> {
         let mut bytes = [0; 4];
         self.stream
@@ -77,12 +77,13 @@ impl Parts<'_> {
 
 fn topic(part: &[u8]) -> Result<TopicConfig, &'static str> {
     let text = String::from_utf8_lossy(part);
-    let mut words = text.split(' ');
-    let name = shared(words.next().unwrap_or_default());
-    let mut number =
-        || words.next().and_then(|word| word.parse::<i32>().ok()).ok_or("a topic with a number that is none");
+    let mut fields = text.split(' ');
+    let name = shared(fields.next().unwrap_or_default());
+    let mut number = || {
+        fields.next().and_then(|field| field.parse::<i32>().ok()).ok_or("a topic with a number that is none")
+    };
     let (read, write, perm) = (number()?, number()?, number()?);
-    // The filter type must be there; it and the attributes are not kept.
-    words.next().ok_or("a topic with too few words")?;
+    // The filter type must be there. The table keeps neither it nor the attributes.
+    fields.next().ok_or("a topic with too few words")?;
     Ok(TopicConfig { topic: name, queues: QueueConfig { read, write, perm, sys_flag: 0 } })
 }

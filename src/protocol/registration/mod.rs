@@ -1,8 +1,8 @@
 //! REGISTER_BROKER in stages: header, checksum, body digest, and only then the body.
 //!
 //! A broker registers in full every 10 to 30 s with every node, and nearly always with the bytes that it sent before.
-//! So a node computes the digest first ([`RegistrationHeader::body_digest`]) and parses ([`parse_part`]) only a body that
-//! it has not seen.
+//! So a node computes the digest first ([`RegistrationHeader::body_digest`]) and parses ([`parse_part`]) only a body
+//! that it has not seen.
 
 mod blocks;
 mod compressed;

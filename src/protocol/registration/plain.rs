@@ -14,11 +14,11 @@ const DEFAULT_QUEUES: QueueConfig = QueueConfig { read: 16, write: 16, perm: 6, 
 /// Most queues of one REGISTER_TOPIC.
 const QUEUES_MAX: usize = 10_000;
 
-/// The body of brokers since 3.0.11: filter servers, and the wrapped topic table.
+/// The body of brokers since 3.0.11: filter servers and the wrapped topic table.
 pub(super) fn parse_wrapper(body: &[u8], known: Option<&Blocks>, topics_max: usize) -> Parsed<Body> {
     let text = lossy(body);
     let mut reader = Reader::new(&text);
-    // Java starts from an empty list, which removes; only an explicit null keeps.
+    // As in Java, a body without a list has an empty one, which removes the servers; an explicit null keeps them.
     let mut parsed = Body { filter_servers: Some(Vec::new()), ..Body::default() };
     enter(&mut reader)?;
     while let Some(key) = reader.key()? {

@@ -1,4 +1,4 @@
-//! What is taken and refused here was put to Java's own decoder, where the project does not decide otherwise.
+//! The expected values are those of Java's own decoder, except where the project decides otherwise.
 
 use super::*;
 use flate2::Compression;
@@ -160,8 +160,8 @@ fn nulls_read_as_empty_or_zero() {
 fn topics_are_sorted_and_the_last_of_a_name_stays() {
     let table = r#""topicConfigTable":{"x":{"topicName":"b","perm":1},"y":{"topicName":"a","perm":2},"z":{"topicName":"b","perm":3}}"#;
     let topics = wrapped(table).unwrap().topics;
-    let told: Vec<_> = topics.iter().map(|topic| (&*topic.topic, topic.queues.perm)).collect();
-    assert_eq!(told, [("a", 2), ("b", 3)]);
+    let found: Vec<_> = topics.iter().map(|topic| (&*topic.topic, topic.queues.perm)).collect();
+    assert_eq!(found, [("a", 2), ("b", 3)]);
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn static_infos_are_kept_as_sent() {
 }
 
 #[test]
-fn the_header_decides_who_it_is() {
+fn the_header_identifies_the_broker() {
     for (key, value) in
         [("brokerId", "abc"), ("brokerId", ""), ("clusterName", ""), ("brokerName", ""), ("brokerAddr", "")]
     {
@@ -264,7 +264,7 @@ fn broken_streams_are_refused() {
     for cut in 0..whole.body.len() - 4 {
         let mut short = whole.clone();
         short.body = whole.body.slice(..cut);
-        // Nothing left is a registration without a body.
+        // Without any byte left it is a registration without a body.
         assert_eq!(parse_registration(&short).is_ok(), cut == 0, "{cut}");
     }
     for topic in ["", "t", "t 8 4 6", "t 8 x 6 SINGLE_TAG", "a t 8 4 6 SINGLE_TAG"] {
@@ -279,7 +279,7 @@ fn read_part(command: &RemotingCommand, known: Option<&Blocks>) -> Result<Partia
 }
 
 #[test]
-fn what_is_too_much_is_a_matter_of_limits() {
+fn registrations_over_the_limits_are_refused() {
     let limits = RegistrationLimits { inflated_bytes: 500, topics: 2 };
     let read = |command: &RemotingCommand| parse_with(command, None, limits).map(|p| p.topic_count());
     assert!(read(&table_of(&[(1, 6), (2, 6)], "")).is_ok());
@@ -345,7 +345,7 @@ fn the_checksum_is_checked_unless_it_is_zero_absent_or_unreadable() {
 }
 
 #[test]
-fn the_body_digest_covers_what_a_registration_reads_and_nothing_else() {
+fn the_body_digest_covers_everything_that_a_registration_reads_and_nothing_else() {
     let base = command("{}");
     let of = body_digest;
     let mut other = base.clone();
@@ -376,7 +376,7 @@ fn table_of(topics: &[(u16, u8)], blank: &str) -> RemotingCommand {
 proptest::proptest! {
     /// The skipped topics are those that both tables have alike; all others are read; no name is skipped and read.
     #[test]
-    fn a_part_lacks_only_what_is_known(
+    fn a_part_lacks_only_known_topics(
         known in proptest::collection::vec((0u16..300, 0u8..2), 0..200),
         edits in proptest::collection::vec((0usize..200, 0u8..4, (0u16..300, 0u8..2)), 0..6),
         blank in proptest::sample::select(vec!["", " "]),
@@ -409,7 +409,7 @@ proptest::proptest! {
             }
         }
         proptest::prop_assert!(read.iter().all(|topic| whole.topics.contains(topic)));
-        // The blocks of a part serve as well as those of the whole.
+        // The blocks of a part work as well as the blocks of the whole.
         if let Some(blocks) = &part.blocks {
             let again = read_part(&command, Some(blocks)).unwrap();
             proptest::prop_assert!(again.registration.topics.is_empty() && again.topic_count() == next.len());

@@ -39,7 +39,7 @@ fn a_zone_counts_only_with_its_mode() {
 }
 
 #[test]
-fn what_a_request_cannot_do_without_is_refused() {
+fn a_request_without_a_required_field_is_refused() {
     for (code, fields) in [
         (904, &[("clusterName", "c")][..]),
         (904, &[("brokerAddr", "a")]),

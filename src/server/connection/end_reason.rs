@@ -62,6 +62,6 @@ impl EndReason {
             }
             Self::Closed(CloseReason::Stopping) => {}
         }
-        ClosedBy::Us
+        ClosedBy::ThisNode
     }
 }

@@ -1,17 +1,20 @@
 //! The requests of a connection: decodes them, answers look-ups at once, and hands the rest to the worker.
 
-use super::{Connection, FLUSH_BYTES};
+use super::Connection;
 use crate::handlers::is_from_broker;
-use crate::protocol::{Reply, remarks};
+use crate::protocol::Reply;
 use crate::server::socket::ClientStream;
 use crate::server::worker::{self, RequestContext, Task};
 use crate::service::{Progress, Session};
-use crate::wire::codes::{request, result::SYSTEM_BUSY};
+use crate::wire::codes::request;
 use crate::wire::{RemotingCommand, Repeat, WireError};
 use bytes::Buf;
 use std::sync::Arc;
 use storage::RouteInfo;
 use tokio::sync::mpsc;
+
+/// Size of the outbound buffer at which it is written at the latest, bytes.
+const FLUSH_BYTES: usize = 256 << 10;
 
 impl<S: ClientStream> Connection<S> {
     /// Decodes the received bytes into requests and begins each.
@@ -21,9 +24,9 @@ impl<S: ClientStream> Connection<S> {
             if self.take_repeated_heartbeat() {
                 continue;
             }
-            let frame = if self.of_broker { Repeat::front(&self.inbound) } else { None };
+            let frame = if self.of_broker { Repeat::front(&self.stream.inbound) } else { None };
             let frame: Option<Box<[u8]>> = frame.map(Into::into);
-            let Some(command) = self.decoder.next(&mut self.inbound)? else { break };
+            let Some(command) = self.decoder.next(&mut self.stream.inbound)? else { break };
             if let Some(frame) = frame {
                 self.heartbeat.remember(&frame, &command);
             }
@@ -33,7 +36,7 @@ impl<S: ClientStream> Connection<S> {
             // One clone per buffer: all connections share the reference count.
             let table = table.get_or_insert_with(|| self.shared.service.table());
             self.begin(command, table);
-            if self.outbound.len() >= FLUSH_BYTES && self.flush().is_err() {
+            if self.stream.outbound.len() >= FLUSH_BYTES && self.stream.flush().is_err() {
                 break; // the next read or write reports the error
             }
         }
@@ -42,10 +45,11 @@ impl<S: ClientStream> Connection<S> {
 
     /// Takes a heartbeat that repeats the last one, without decoding it.
     fn take_repeated_heartbeat(&mut self) -> bool {
-        let Some((bytes, broker)) = self.heartbeat.matches(&self.inbound) else { return false };
+        let Some((bytes, broker)) = self.heartbeat.matches(&self.stream.inbound) else { return false };
         self.shared.counters.requests.add_one(request::BROKER_HEARTBEAT);
-        self.shared.service.heartbeat(self.id, broker);
-        self.inbound.advance(bytes);
+        // It is oneway: a refusal is counted and gets no response.
+        let _ = self.shared.service.heartbeat(self.id, broker);
+        self.stream.inbound.advance(bytes);
         true
     }
 
@@ -54,7 +58,7 @@ impl<S: ClientStream> Connection<S> {
         let session = self.session();
         if !self.of_broker && is_from_broker(command.code) {
             self.of_broker = true;
-            if let Err(error) = self.stream.detect_dead_peer(&self.shared.options.dead_peer) {
+            if let Err(error) = self.stream.socket.detect_dead_peer(&self.shared.options.dead_peer) {
                 tracing::debug!(peer = %session.peer, %error, "keep-alive could not be set");
             }
         }
@@ -80,7 +84,7 @@ impl<S: ClientStream> Connection<S> {
     /// Appends a response to the outbound buffer, unless the request was oneway.
     pub(super) fn respond(&mut self, opaque: Option<i32>, reply: &Reply) {
         if let Some(opaque) = opaque {
-            reply.encode(opaque, self.shared.options.serialization, &mut self.outbound);
+            reply.encode(opaque, self.shared.options.serialization, &mut self.stream.outbound);
         }
     }
 
@@ -88,7 +92,7 @@ impl<S: ClientStream> Connection<S> {
         if let Some(held_back) = self.shared.warnings.busy.allow() {
             tracing::warn!(peer = %self.peer, held_back, "too many requests in flight: answered SYSTEM_BUSY");
         }
-        self.respond(opaque, &Reply::refused(SYSTEM_BUSY, remarks::BUSY));
+        self.respond(opaque, &Reply::busy());
     }
 
     fn send_to_worker(&mut self, task: Task) {

@@ -1,16 +1,16 @@
 use super::*;
-use raft::{Leadership, Member, MemberStatus};
+use raft::{LeaderState, Member, MemberStatus};
 use storage::LogId;
 
-fn status(standing: Standing, leader: Option<u64>, voter: bool) -> Status {
+fn status(phase: Phase, leader: Option<u64>, voter: bool) -> Status {
     let member = Member { id: 1, address: "127.0.0.1:1".into() };
     Status {
         node_id: 1,
         cluster_id: Some(1),
         directory_id: 1,
-        standing,
-        leadership: Leadership { term: 1, leader, leading: false },
-        since_leader: leader.map(|_| Duration::ZERO),
+        phase,
+        leadership: LeaderState { term: 1, leader, leading: false },
+        since_leader_contact: leader.map(|_| Duration::ZERO),
         members: vec![MemberStatus { member, voter, reachable: true, matched: None }],
         last: None,
         committed: None,
@@ -20,7 +20,7 @@ fn status(standing: Standing, leader: Option<u64>, voter: bool) -> Status {
         log_bytes: 0,
         state_hash: None,
         diverged: Vec::new(),
-        notice: String::new(),
+        alerts: String::new(),
     }
 }
 
@@ -29,19 +29,19 @@ const LONG: Duration = Duration::from_secs(31);
 #[test]
 fn only_a_recovered_member_answers_at_once() {
     let options = ReadinessOptions::default();
-    for standing in [Standing::Waiting, Standing::Recovering, Standing::Removed, Standing::Stopping] {
-        assert_eq!(decide(&status(standing, Some(2), true), LONG, &options), Ready::No, "{standing:?}");
+    for phase in [Phase::Waiting, Phase::Recovering, Phase::Removed, Phase::Stopping] {
+        assert_eq!(decide(&status(phase, Some(2), true), LONG, &options), Ready::No, "{phase:?}");
     }
-    assert_eq!(decide(&status(Standing::Recovered, Some(2), true), LONG, &options), Ready::Yes);
+    assert_eq!(decide(&status(Phase::Recovered, Some(2), true), LONG, &options), Ready::Yes);
 }
 
 #[test]
-fn a_voter_without_a_leader_waits_and_then_serves_what_it_has() {
+fn a_voter_without_a_leader_waits_and_then_serves_its_committed_state() {
     let options = ReadinessOptions::default();
-    let recovering = status(Standing::Recovering, None, true);
+    let recovering = status(Phase::Recovering, None, true);
     assert_eq!(decide(&recovering, Duration::from_secs(29), &options), Ready::No);
     assert_eq!(decide(&recovering, LONG, &options), Ready::Stale);
-    let learner = status(Standing::Recovering, None, false);
+    let learner = status(Phase::Recovering, None, false);
     assert_eq!(
         decide(&learner, LONG, &options),
         Ready::No,
@@ -55,12 +55,12 @@ fn a_voter_without_a_leader_waits_and_then_serves_what_it_has() {
 
 #[test]
 fn a_running_node_goes_on_without_a_leader_up_to_the_staleness_that_was_set() {
-    let mut lost = status(Standing::Recovered, None, true);
-    lost.since_leader = Some(Duration::from_secs(60));
+    let mut lost = status(Phase::Recovered, None, true);
+    lost.since_leader_contact = Some(Duration::from_secs(60));
     assert_eq!(decide(&lost, Duration::ZERO, &ReadinessOptions::default()), Ready::Stale);
     let bounded =
         ReadinessOptions { staleness_max: Some(Duration::from_secs(59)), ..ReadinessOptions::default() };
     assert_eq!(decide(&lost, Duration::ZERO, &bounded), Ready::No);
-    lost.since_leader = Some(Duration::from_secs(58));
+    lost.since_leader_contact = Some(Duration::from_secs(58));
     assert_eq!(decide(&lost, Duration::ZERO, &bounded), Ready::Stale);
 }

@@ -1,4 +1,5 @@
-//! Registrations that lose against a higher stateVersion: each is logged once, though the broker registers again and again.
+//! Registrations that lose against a higher stateVersion: each is logged once, though the broker registers again and
+//! again.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -6,7 +6,7 @@ use crate::counter::Counter;
 #[derive(Debug, Default)]
 pub struct RegistrationCounters {
     /// Recognised by the body digest: nothing was parsed.
-    pub known_bytes: Counter,
+    pub known_digest: Counter,
     /// Parsed, and found to change nothing.
     pub unchanged: Counter,
     /// Proposed as a difference.

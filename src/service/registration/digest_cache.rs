@@ -11,9 +11,9 @@ const DIGESTS_PER_BROKER: usize = 4;
 /// Brokers that the cache may hold beyond the number of brokers in the table before it drops the departed ones.
 const DEPARTED_MAX: usize = 1024;
 
-/// Per broker, the digests of the last few registrations that changed nothing, each with the group version at that time:
-/// the same bytes at the same group version change nothing either. Only accepted registrations get into the cache, so the
-/// number of brokers in the table bounds it.
+/// Per broker, the digests of the last few registrations that changed nothing, each with the group version at that
+/// time: the same bytes at the same group version change nothing either. Only accepted registrations get into the
+/// cache, so the number of brokers in the table bounds it.
 #[derive(Debug, Default)]
 pub(super) struct DigestCache(Mutex<HashMap<BrokerKey, Entry>>);
 

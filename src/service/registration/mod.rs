@@ -14,10 +14,11 @@
 //! - No registration succeeds while its broker is not in the table of this node (but for one that lost against a higher
 //!   stateVersion).
 //! - A registration that waited never takes back a later registration of its broker that was carried out meanwhile.
-//! - Waiting for the leader's confirmation is concurrent with the connection's other requests; proposals keep their order.
+//! - Waiting for the leader's confirmation is concurrent with the connection's other requests; proposals keep their
+//!   order.
 //!
-//! `pending` has these steps, `parsed` the comparison, `digest_cache` and `known_topics` what a node remembers of the
-//! registrations that changed nothing.
+//! `pending` has these steps, `received` and `parsed` the work on the body, `digest_cache` and `known_topics` what a
+//! node remembers of registrations that changed nothing.
 
 mod conflict_log;
 mod counters;
@@ -25,9 +26,10 @@ mod digest_cache;
 mod known_topics;
 mod parsed;
 mod pending;
+mod received;
 mod registrar;
 mod topic_flapping;
 
 pub use counters::RegistrationCounters;
-pub(super) use pending::Arrival;
+pub(super) use pending::{Arrival, begin};
 pub(super) use registrar::Registrar;

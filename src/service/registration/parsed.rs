@@ -56,8 +56,8 @@ impl ParsedRegistration {
         self.part.is_whole()
     }
 
-    /// Compares the registration with a table. `None` when it must be parsed whole first, since a skipped topic may have
-    /// changed.
+    /// Compares the registration with a table. `None` when it must be parsed whole first, since a skipped topic may
+    /// have changed.
     pub(super) fn compare(&self, table: &RouteInfo) -> Option<Comparison> {
         let version = table.group_version(&self.part.registration.broker);
         let check = if self.is_whole() {
@@ -84,8 +84,8 @@ impl ParsedRegistration {
         Some(Registration { basis, ..parsed.clone() })
     }
 
-    /// The topics to skip next time, if the table has all parsed topics. The caller knows that the table has the skipped
-    /// topics at this version.
+    /// The topics to skip next time, if the table has all parsed topics. The caller knows that the table has the
+    /// skipped topics at this version.
     pub(super) fn known_topics_at(&self, table: &RouteInfo, version: Position) -> Option<KnownTopics> {
         let parsed = &self.part.registration;
         if table.group_version(&parsed.broker) != version || !table.holds_topics(parsed) {

@@ -1,13 +1,13 @@
 //! One registration, from its arrival to its reply.
 
-use super::parsed::{Comparison, ParsedRegistration};
+use super::parsed::ParsedRegistration;
+use super::received::ReceivedRegistration;
 use super::registrar::Registrar;
 use crate::event_log::describe_conflict;
 use crate::handlers::{ReplyShape, broker, replies};
-use crate::liveness::{Heard, Known};
+use crate::liveness::{RegistrationStatus, Strength};
 use crate::protocol::registration::RegistrationHeader;
-use crate::protocol::{ReadOptions, Reply, remarks};
-use crate::service::broker_key::{BROKER_KEY_BYTES_MAX, is_too_long};
+use crate::protocol::{ReadOptions, Reply};
 use crate::service::progress::Progress;
 use crate::service::revision::with_revision;
 use crate::service::session::Session;
@@ -19,12 +19,6 @@ use storage::route_info::RegistrationCheck;
 use storage::{Outcome, Position};
 use tokio::time::Instant;
 
-/// Bodies from this size on are parsed beside the connections' threads, bytes.
-const LARGE_BODY_BYTES: usize = 32 << 10;
-/// From this size on that holds even when most topics are known, bytes.
-const HUGE_BODY_BYTES: usize = 512 << 10;
-/// A compressed body may be a thousand times larger inside.
-const LARGE_COMPRESSED_BYTES: usize = 512;
 /// How often a registration is compared with the table before it is proposed whole.
 const COMPARISONS_MAX: u32 = 2;
 
@@ -37,35 +31,28 @@ pub(in crate::service) struct Arrival {
     pub(in crate::service) deadline: Instant,
 }
 
-impl Registrar {
-    /// Begins a registration.
-    pub(in crate::service) fn begin(self: &Arc<Self>, arrival: Arrival) -> Progress {
-        let Arrival { session, header, body, options, deadline } = arrival;
-        let pending = PendingRegistration {
-            registrar: Arc::clone(self),
-            unregister_count: session.unregister_count(),
-            session,
-            header: Arc::new(header),
-            body,
-            options,
-            deadline,
-            digest: 0,
-            conflicts: 0,
-        };
-        Progress::Ordered(Box::pin(pending.check_digest()))
-    }
+/// Begins a registration.
+pub(in crate::service) fn begin(registrar: &Arc<Registrar>, arrival: Arrival) -> Progress {
+    let Arrival { session, header, body, options, deadline } = arrival;
+    let pending = PendingRegistration {
+        registrar: Arc::clone(registrar),
+        unregister_count: session.unregister_count(),
+        session,
+        received: ReceivedRegistration::new(header, body),
+        options,
+        deadline,
+        conflicts: 0,
+    };
+    Progress::Ordered(Box::pin(pending.check_digest()))
 }
 
 /// A registration without a reply yet.
 struct PendingRegistration {
     registrar: Arc<Registrar>,
     session: Arc<Session>,
-    header: Arc<RegistrationHeader>,
-    body: Bytes,
+    received: ReceivedRegistration,
     options: ReadOptions,
     deadline: Instant,
-    /// Body digest; 0 until it is computed.
-    digest: u128,
     /// UNREGISTER requests that had come over the connection before it.
     unregister_count: u64,
     /// Times that the group version changed while the leader confirmed it.
@@ -75,16 +62,12 @@ struct PendingRegistration {
 impl PendingRegistration {
     /// Checks the checksum, and whether the body digest is known to change nothing.
     async fn check_digest(mut self) -> Progress {
-        if let Err(reply) = self.header.check_crc(&self.body) {
+        if let Err(reply) = self.received.check() {
             return self.refuse(reply);
         }
-        if is_too_long(&self.header.key) {
-            return self.refuse(Reply::error(remarks::names_too_long(BROKER_KEY_BYTES_MAX)));
-        }
-        self.digest = self.header.body_digest(&self.body);
-        let version = self.registrar.table().group_version(&self.header.broker);
-        if self.registrar.digests.contains(&self.header.key, self.digest, version) {
-            self.registrar.counters.known_bytes.add_one();
+        let version = self.registrar.table().group_version(self.received.broker());
+        if self.received.is_known(&self.registrar, version) {
+            self.registrar.counters.known_digest.add_one();
             return self.unchanged(version);
         }
         self.compare_and_propose().await
@@ -92,17 +75,18 @@ impl PendingRegistration {
 
     /// Parses the registration and compares it with the table; proposes the difference.
     async fn compare_and_propose(self) -> Progress {
-        let mut parsed = match self.parse().await {
+        let mut parsed = match self.received.parse(&self.registrar).await {
             Ok(parsed) => Arc::new(parsed),
             Err(reply) => return self.refuse(reply),
         };
-        // A broker that is behind from the first moment on has lost its data and starts over; it is accepted, as in Java.
+        // A broker that is behind from the first moment on has lost its data and starts over; it is accepted, as in
+        // Java.
         let starts_over = self.conflicts == 0 && self.is_superseded(&parsed);
         for _ in 0..COMPARISONS_MAX {
             if !starts_over && self.is_superseded(&parsed) {
                 return self.superseded();
             }
-            let comparison = match self.compare(&mut parsed).await {
+            let comparison = match self.received.compare(&self.registrar, &mut parsed).await {
                 Ok(comparison) => comparison,
                 Err(reply) => return Progress::Done(reply),
             };
@@ -115,7 +99,7 @@ impl PendingRegistration {
                 RegistrationCheck::Differs(difference) => *difference,
             };
             if self.registrar.table().settings().delete_topic_with_broker_registration {
-                self.registrar.flapping.check(&self.header.key, &difference);
+                self.registrar.flapping.check(self.received.key(), &difference);
             }
             self.registrar.counters.differences.add_one();
             match self.propose(difference).await {
@@ -147,7 +131,7 @@ impl PendingRegistration {
     /// Whether the table holds a later state of the broker than this registration.
     fn is_superseded(&self, parsed: &ParsedRegistration) -> bool {
         let (table, sent) = (self.registrar.table(), parsed.registration());
-        table.live(&self.header.key).is_some_and(|live| {
+        table.live(self.received.key()).is_some_and(|live| {
             let (held, sent_version) = (live.data_version, sent.data_version);
             live.broker == sent.broker
                 && held.state_version == sent_version.state_version
@@ -156,10 +140,12 @@ impl PendingRegistration {
         })
     }
 
-    /// While this registration waited, for a leader for example, a later one of the same broker came through another node
-    /// and was acknowledged. To carry this one out would take that one back.
+    /// While this registration waited, for a leader for example, a later one of the same broker came through another
+    /// node and was acknowledged. To carry this one out would take that one back.
     fn superseded(self) -> Progress {
-        self.registrar.liveness.heard(self.session.id, &self.header.key, Heard::Register);
+        if let Err(busy) = self.heartbeat(Strength::Strong) {
+            return self.refuse(busy);
+        }
         let revision = self.registrar.table().revision().map(|id| id.index);
         self.accept(revision)
     }
@@ -177,7 +163,7 @@ impl PendingRegistration {
                 "the broker unregistered while its registration was under way",
             ));
         }
-        match self.parse_whole().await {
+        match self.received.parse_whole(&self.registrar).await {
             Ok(whole) => self.propose_whole(Arc::new(whole)).await,
             Err(reply) => self.refuse(reply),
         }
@@ -193,15 +179,19 @@ impl PendingRegistration {
 
     /// It changes nothing: it is a heartbeat, if the leader confirms that the broker is registered.
     fn unchanged(self, version: Position) -> Progress {
-        self.registrar.liveness.heard(self.session.id, &self.header.key, Heard::Register);
+        if let Err(busy) = self.heartbeat(Strength::Strong) {
+            return self.refuse(busy);
+        }
         Progress::Concurrent(Box::pin(self.confirm(version)))
     }
 
     async fn confirm(mut self, version: Position) -> Progress {
-        let applied = match self.registrar.liveness.confirm(&self.header.key, self.deadline).await {
-            Known::Known { applied, .. } => applied,
-            Known::Unknown => return Progress::Ordered(Box::pin(self.parse_and_propose_whole())),
-            Known::NotNow => {
+        let applied = match self.registrar.liveness.confirm(self.received.key(), self.deadline).await {
+            RegistrationStatus::Registered { applied, .. } => applied,
+            RegistrationStatus::NotRegistered => {
+                return Progress::Ordered(Box::pin(self.parse_and_propose_whole()));
+            }
+            RegistrationStatus::NotNow => {
                 self.registrar.counters.no_leader.add_one();
                 return Progress::Done(Reply::error("no leader confirmed the registration in time"));
             }
@@ -212,8 +202,8 @@ impl PendingRegistration {
         }
         // The registration may undo a change that was applied meanwhile: the deletion of a topic, for example.
         let table = self.registrar.table();
-        let same_version = table.group_version(&self.header.broker) == version;
-        if table.live(&self.header.key).is_some() && (same_version || self.has_unregistered()) {
+        let same_version = table.group_version(self.received.broker()) == version;
+        if table.live(self.received.key()).is_some() && (same_version || self.has_unregistered()) {
             return self.accept(table.revision().map(|id| id.index));
         }
         self.conflicts += 1;
@@ -227,12 +217,8 @@ impl PendingRegistration {
     /// The difference was applied at the group version that it was computed against: at this position the table has
     /// everything as the broker sent it.
     async fn difference_applied(self, position: Position, parsed: &Arc<ParsedRegistration>) -> Progress {
-        self.registrar.liveness.heard(self.session.id, &self.header.key, Heard::Register);
-        let (table, sent) = (self.registrar.table(), Arc::clone(parsed));
-        let whole = parsed.is_whole();
-        let topics = self.compute(whole, move || sent.known_topics_at(&table, position)).await.ok().flatten();
-        let table = self.registrar.table();
-        self.registrar.digests.insert(&table, &self.header.key, self.digest, position, topics);
+        self.session_is_strong();
+        self.received.remember(&self.registrar, position, parsed).await;
         self.accept(Some(position.index))
     }
 
@@ -246,15 +232,29 @@ impl PendingRegistration {
         if !matches!(outcome, Outcome::Done { .. }) {
             return self.refused_by_table(outcome, &parsed);
         }
-        self.registrar.liveness.heard(self.session.id, &self.header.key, Heard::Register);
+        self.session_is_strong();
         // The comparison remembers the digest, if nothing else has changed the broker name by now.
-        let _ = self.compare(&mut parsed).await;
+        let _ = self.received.compare(&self.registrar, &mut parsed).await;
         self.accept(Some(position.index))
     }
 
+    /// Reports a heartbeat of its broker to liveness.
+    ///
+    /// # Errors
+    /// SYSTEM_BUSY: no further session fits.
+    fn heartbeat(&self, strength: Strength) -> Result<(), Reply> {
+        let liveness = &self.registrar.liveness;
+        liveness.heartbeat(self.session.id, self.received.key(), strength).map_err(|_| Reply::busy())
+    }
+
+    /// The registration was applied. Its session has been there since it was proposed, so it has its place.
+    fn session_is_strong(&self) {
+        let _ = self.heartbeat(Strength::Strong);
+    }
+
     fn accept(self, revision: Option<u64>) -> Progress {
-        self.registrar.conflicts.accepted(&self.header.key);
-        let reply = broker::registered(&self.registrar.table(), &self.header.key);
+        self.registrar.conflicts.accepted(self.received.key());
+        let reply = broker::registered(&self.registrar.table(), self.received.key());
         Progress::Done(with_revision(reply, self.options, revision))
     }
 
@@ -269,12 +269,12 @@ impl PendingRegistration {
 
     /// Logs the broker that holds the place that this registration did not get.
     fn log_holder(&self, id: i64) {
-        let (table, header) = (self.registrar.table(), &self.header);
-        let group = table.group(&header.broker);
-        let holder = group.and_then(|group| group.address(id)).cloned().unwrap_or_default();
-        if self.registrar.conflicts.lost(&header.key, &holder) {
+        let (broker, claimant) = (self.received.broker(), &self.received.key().address);
+        let table = self.registrar.table();
+        let holder = table.group(broker).and_then(|group| group.address(id)).cloned().unwrap_or_default();
+        if self.registrar.conflicts.lost(self.received.key(), &holder) {
             let what = describe_conflict(ConflictKind::StateVersion);
-            tracing::warn!(broker = %header.broker, id, %holder, claimant = %header.key.address, "conflict: {what}");
+            tracing::warn!(%broker, id, %holder, %claimant, "conflict: {what}");
         }
     }
 
@@ -283,57 +283,9 @@ impl PendingRegistration {
         Progress::Done(reply)
     }
 
-    /// Parses it, but skips the topics that the table is known to have.
-    async fn parse(&self) -> Result<ParsedRegistration, Reply> {
-        let (header, body, limits) = (Arc::clone(&self.header), self.body.clone(), self.registrar.limits);
-        let table = self.registrar.table();
-        // Known topics that cannot be used must not count: the whole body is parsed then.
-        let known = self.registrar.digests.known_topics(&self.header.key);
-        let known = known.filter(|known| !header.compressed && known.is_usable(&table));
-        let costly = known.is_none() || body.len() >= HUGE_BODY_BYTES;
-        self.compute(costly, move || ParsedRegistration::new(&header, &body, known, limits)).await?
-    }
-
-    async fn parse_whole(&self) -> Result<ParsedRegistration, Reply> {
-        let (header, body, limits) = (Arc::clone(&self.header), self.body.clone(), self.registrar.limits);
-        self.compute(true, move || ParsedRegistration::new(&header, &body, None, limits)).await?
-    }
-
-    /// Compares it with the table, and remembers its digest if it changes nothing. Parses it whole if need be.
-    async fn compare(&self, parsed: &mut Arc<ParsedRegistration>) -> Result<Comparison, Reply> {
-        loop {
-            let (table, sent, whole) = (self.registrar.table(), Arc::clone(parsed), parsed.is_whole());
-            let Some(mut comparison) = self.compute(whole, move || sent.compare(&table)).await? else {
-                *parsed = Arc::new(self.parse_whole().await?);
-                continue;
-            };
-            if comparison.check == RegistrationCheck::Unchanged {
-                let (table, topics) = (self.registrar.table(), comparison.known_topics.take());
-                let (key, version) = (&self.header.key, comparison.version);
-                self.registrar.digests.insert(&table, key, self.digest, version, topics);
-            }
-            return Ok(comparison);
-        }
-    }
-
-    /// Runs work on the body. Costly work on a large body runs beside the connections' threads, a few at one time.
-    async fn compute<T: Send + 'static>(
-        &self,
-        costly: bool,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Reply> {
-        let large = if self.header.compressed { LARGE_COMPRESSED_BYTES } else { LARGE_BODY_BYTES };
-        if !costly || self.body.len() < large {
-            return Ok(work());
-        }
-        let _permit = self.registrar.parsing.acquire().await;
-        let done = tokio::task::spawn_blocking(work).await;
-        done.map_err(|_| Reply::error("the registration was given up"))
-    }
-
     async fn propose(&self, registration: Registration) -> Result<(Outcome, Position), Reply> {
         // The broker is alive, whatever becomes of the proposal.
-        self.registrar.liveness.heard(self.session.id, &self.header.key, Heard::Heartbeat);
+        self.heartbeat(Strength::Weak)?;
         let change = Change::RegisterBroker(Box::new(registration));
         let proposed = self.registrar.proposer.propose(&self.session, change, self.deadline).await;
         proposed.map(|done| (done.outcome, done.position)).map_err(|error| {

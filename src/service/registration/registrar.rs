@@ -12,7 +12,7 @@ use std::sync::Arc;
 use storage::RouteInfo;
 use tokio::sync::Semaphore;
 
-/// Carries registrations out. [`Registrar::begin`](super::pending) starts one.
+/// The state that outlives one registration: digests, permits, counters, and the way to Raft and to liveness.
 pub(in crate::service) struct Registrar {
     pub(super) node: Node,
     pub(super) liveness: Liveness,

@@ -1,6 +1,6 @@
 //! Warns of brokers whose topics come and go with each registration. With `deleteTopicWithBrokerRegistration` a
-//! registration removes the topics that it lacks, as in Java; if a broker also sends its topics in several registrations
-//! (`enableSplitRegistration`), each of these removes the topics of the others.
+//! registration removes the topics that it lacks, as in Java; if a broker also sends its topics in several
+//! registrations (`enableSplitRegistration`), each of these removes the topics of the others.
 
 use crate::warn_limit::WarnLimit;
 use std::collections::{HashMap, HashSet};

@@ -29,7 +29,7 @@ fn lengths_out_of_bounds_are_refused_as_soon_as_they_are_read() {
             "{length}: {refused:?}"
         );
     }
-    // The largest: its length field counts with it.
+    // The largest frame: its length field counts too.
     assert_eq!(decode(frame(16_777_212, 8, &twelve)), Ok(None));
     assert_eq!(
         decode(frame(4, 0, &twelve)),
@@ -109,7 +109,7 @@ fn tls_has_an_error_of_its_own() {
 }
 
 #[test]
-fn a_proxy_header_comes_once_and_tells_the_peer() {
+fn a_proxy_header_comes_once_and_names_the_peer() {
     let line = b"PROXY TCP4 10.1.2.3 10.4.5.6 1111 9876\r\n";
     let mut decoder = Decoder::new(FRAME_MAX_BYTES);
     let mut buffer = BytesMut::from(&line[..]);
@@ -129,7 +129,7 @@ fn tls_behind_a_proxy_header_is_refused_too() {
 }
 
 #[test]
-fn frames_follow_each_other_and_bodies_are_what_is_left() {
+fn frames_follow_each_other_and_bodies_are_the_rest() {
     let mut stream = BytesMut::new();
     for opaque in 0..3 {
         let command = RemotingCommand::request(101, opaque).with("key", "k").with_body(vec![

@@ -1,4 +1,4 @@
-//! What is taken and refused here was put to Java's own decoder; the values are its answers.
+//! The expected values are those of Java's own decoder.
 
 use super::*;
 
@@ -39,7 +39,7 @@ fn codes_are_cast_as_java_casts_them() {
 }
 
 #[test]
-fn what_java_refuses_is_refused() {
+fn headers_that_java_refuses_are_refused() {
     for text in [
         "",
         "  ",

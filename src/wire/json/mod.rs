@@ -1,5 +1,5 @@
-//! JSON as RocketMQ's peers speak it: a reader that takes what Java's fastjson takes, and a writer that gives what
-//! it gives. No tree is built: the reader walks, the caller keeps what it wants.
+//! JSON as RocketMQ's peers use it: a reader that accepts what Java's fastjson accepts, and a writer that writes as it
+//! does. The reader builds no tree: it walks over the text, and the caller keeps what it needs.
 
 mod reader;
 mod writer;

@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-/// Deepest nesting of a value that is skipped.
+/// Deepest nesting of a skipped value.
 const SKIP_DEPTH_MAX: u32 = 64;
 
 /// The beginning of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// `{`: go on with [`Reader::key`] until it gives none.
+    /// `{`: go on with [`Reader::key`] until it returns none.
     Object,
     /// `[`: go on with [`Reader::element`] until there is none.
     Array,
@@ -20,8 +20,9 @@ pub enum Event<'a> {
     Scalar(&'a str),
 }
 
-/// Walks over a JSON text without building anything. Beside standard JSON it takes unquoted keys, single quotes,
-/// commas too many, and raw control characters in texts. All errors are short reasons; after one the reader is done.
+/// Walks over a JSON text without building a tree. Beside standard JSON it accepts unquoted keys, single quotes,
+/// repeated commas, and raw control characters in texts. An error is a short reason; the reader must not be used after
+/// it.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     text: &'a str,
@@ -31,13 +32,13 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// At the beginning of a text.
+    /// A reader at the beginning of a text.
     #[must_use]
     pub fn new(text: &'a str) -> Self {
         Self { text, at: 0, after_value: false }
     }
 
-    /// The next value. An object or array is entered, anything else is consumed.
+    /// The next value. The reader enters an object or array, and consumes any other value.
     ///
     /// # Errors
     /// No value begins here.
@@ -55,7 +56,7 @@ impl<'a> Reader<'a> {
         Ok(event)
     }
 
-    /// The next key of the object that was entered, with the reader before its value; `None` at the object's end.
+    /// The next key of the entered object, with the reader before its value; `None` at the end of the object.
     ///
     /// # Errors
     /// Neither a key nor the end is here.
@@ -63,7 +64,7 @@ impl<'a> Reader<'a> {
         if self.entry()? { self.name().map(Some) } else { Ok(None) }
     }
 
-    /// Whether the object that was entered goes on, with the reader before its next key.
+    /// Whether the entered object has another entry, with the reader before its key.
     ///
     /// # Errors
     /// Neither a key nor the end is here.
@@ -78,7 +79,7 @@ impl<'a> Reader<'a> {
     pub fn name(&mut self) -> Result<Cow<'a, str>, &'static str> {
         let key = match self.peek().ok_or("an object has no end")? {
             quote @ (b'"' | b'\'') => self.quoted(quote)?,
-            _ => Cow::Borrowed(self.word()),
+            _ => Cow::Borrowed(self.token()),
         };
         if self.peek() != Some(b':') {
             return Err("a key without a value");
@@ -87,7 +88,7 @@ impl<'a> Reader<'a> {
         Ok(key)
     }
 
-    /// All that is still to be read.
+    /// The rest of the text.
     #[inline]
     #[must_use]
     pub fn rest(&self) -> &'a [u8] {
@@ -100,7 +101,7 @@ impl<'a> Reader<'a> {
         self.after_value = true;
     }
 
-    /// Whether the array that was entered goes on, with the reader before its next element.
+    /// Whether the entered array has another element, with the reader before it.
     ///
     /// # Errors
     /// Neither an element nor the end is here.
@@ -108,7 +109,7 @@ impl<'a> Reader<'a> {
         Ok(!self.separated(b']')?)
     }
 
-    /// The next value as text: numbers and booleans as written, an object or array as it stands; `None` for null.
+    /// The next value as text: numbers, booleans, objects and arrays as written; `None` for null.
     ///
     /// # Errors
     /// No value is here.
@@ -124,11 +125,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next value as a whole number, as Java casts it: a number in quotes too, a fraction cut off, booleans as 1 and
-    /// 0; `None` for null and for an empty text.
+    /// The next value as a whole number, as Java casts it: also a number in quotes, a fraction cut off, booleans as 1
+    /// and 0; `None` for null and for an empty text.
     ///
     /// # Errors
-    /// It is none, or does not fit.
+    /// The value is no number, or does not fit.
     pub fn int<N: TryFrom<i64>>(&mut self) -> Result<Option<N>, &'static str> {
         const NOT_A_NUMBER: &str = "not a whole number";
         if let Some(number) = self.digits() {
@@ -148,8 +149,8 @@ impl<'a> Reader<'a> {
         N::try_from(number).map(Some).map_err(|_| "a number that is too large")
     }
 
-    /// A plain number, as nearly all are: digits, perhaps behind a minus, and then a comma or the end of the object.
-    /// Anything else is left where it is.
+    /// A plain number, as nearly all are: digits, perhaps after a minus, and then a comma or the end of the object. Any
+    /// other value is not consumed.
     #[inline]
     fn digits(&mut self) -> Option<i64> {
         self.peek();
@@ -167,11 +168,11 @@ impl<'a> Reader<'a> {
         Some(if negative { -number } else { number })
     }
 
-    /// The next value as a boolean: one in quotes too, and 1 for true, other numbers for false; `None` for null and for
-    /// an empty text.
+    /// The next value as a boolean: also in quotes, 1 for true, other numbers for false; `None` for null and for an
+    /// empty text.
     ///
     /// # Errors
-    /// It is none.
+    /// The value is no boolean.
     pub fn boolean(&mut self) -> Result<Option<bool>, &'static str> {
         Ok(match self.value()? {
             Event::Null => None,
@@ -184,7 +185,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Passes over the next value.
+    /// Skips the next value.
     ///
     /// # Errors
     /// No value is here, or it is nested more than 64 deep.
@@ -196,10 +197,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether nothing but white space is left.
+    /// Checks that only white space is left.
     ///
     /// # Errors
-    /// Something is.
+    /// Something else is left.
     pub fn end(&mut self) -> Result<(), &'static str> {
         match self.peek() {
             None => Ok(()),
@@ -207,8 +208,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Leaves the object or array that was just entered and that `closer` ends. Not recursive: the closers that are
-    /// awaited are the bits of a number, 1 for an object.
+    /// Skips to the end of the object or array that was just entered and that `closer` ends. Not recursive: the bits of
+    /// a number hold the open levels, 1 for an object.
     fn leave(&mut self, closer: u8) -> Result<(), &'static str> {
         let (mut depth, mut objects) = (1u32, u64::from(closer == b'}'));
         while depth > 0 {
@@ -231,7 +232,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Passes the commas before the next key or element; true when the container ends instead.
+    /// Skips the commas before the next key or element; true when the container ends instead.
     fn separated(&mut self, closer: u8) -> Result<bool, &'static str> {
         let mut commas = 0;
         while self.peek() == Some(b',') {
@@ -250,7 +251,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next byte that is no white space, with the reader before it.
+    /// Skips white space, and returns the next byte, which stays unread.
     #[inline]
     fn peek(&mut self) -> Option<u8> {
         let rest = self.rest();
@@ -263,9 +264,9 @@ impl<'a> Reader<'a> {
         self.text.get(start..self.at).unwrap_or_default()
     }
 
-    /// Everything up to the next byte that ends a word.
+    /// Everything up to the next byte that ends a token.
     #[inline]
-    fn word(&mut self) -> &'a str {
+    fn token(&mut self) -> &'a str {
         let (start, rest) = (self.at, self.rest());
         let ends = |byte: &u8| {
             matches!(
@@ -278,10 +279,10 @@ impl<'a> Reader<'a> {
     }
 
     fn scalar(&mut self) -> Result<Event<'a>, &'static str> {
-        match self.word() {
+        match self.token() {
             "null" => Ok(Event::Null),
-            word @ ("true" | "false") => Ok(Event::Scalar(word)),
-            word if is_number(word) => Ok(Event::Scalar(word)),
+            token @ ("true" | "false") => Ok(Event::Scalar(token)),
+            token if is_number(token) => Ok(Event::Scalar(token)),
             _ => Err("neither a text nor a number"),
         }
     }
@@ -321,7 +322,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What stands behind a backslash.
+    /// The character of the escape after a backslash.
     fn escape(&mut self) -> Result<char, &'static str> {
         let letter = *self.text.as_bytes().get(self.at).ok_or("a text has no end")?;
         self.at += 1;
@@ -340,7 +341,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A character behind `\u`. Half a pair without the other half cannot be kept in UTF-8.
+    /// The character after `\u`. UTF-8 cannot express half of a surrogate pair, so it is replaced.
     fn unicode(&mut self) -> Result<char, &'static str> {
         let unit = self.hex(4)?;
         if !(0xD800..0xDC00).contains(&unit) {
@@ -382,7 +383,7 @@ fn whole_part(number: &str) -> Result<i64, ()> {
 }
 
 /// Digits, with a sign, a point or an exponent.
-fn is_number(word: &str) -> bool {
-    word.bytes().any(|byte| byte.is_ascii_digit())
-        && word.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E'))
+fn is_number(token: &str) -> bool {
+    token.bytes().any(|byte| byte.is_ascii_digit())
+        && token.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E'))
 }

@@ -1,4 +1,4 @@
-//! The writer: the texts and numbers of Java's fastjson.
+//! Writes texts and numbers as Java's fastjson does.
 
 use bytes::BytesMut;
 
@@ -39,7 +39,7 @@ pub fn put_int(number: i64, out: &mut BytesMut) {
 pub fn put_text(text: &str, charset: Charset, out: &mut BytesMut) {
     out.reserve(text.len() + 2);
     out.extend_from_slice(b"\"");
-    // Names and addresses are plain ASCII nearly always: one look at each byte, one copy.
+    // Names and addresses are nearly always plain ASCII: one check per byte, one copy.
     if text.bytes().all(is_plain) {
         out.extend_from_slice(text.as_bytes());
     } else {
@@ -48,7 +48,7 @@ pub fn put_text(text: &str, charset: Charset, out: &mut BytesMut) {
     out.extend_from_slice(b"\"");
 }
 
-/// Whether a byte stands for itself in every charset. (`/` does not.)
+/// Whether a byte is never escaped. (`/` sometimes is.)
 fn is_plain(byte: u8) -> bool {
     matches!(byte, b' '..b'\x7f') && !matches!(byte, b'"' | b'\\' | b'/')
 }

@@ -6,7 +6,7 @@ fn v2(version_command: u8, family: u8, addresses: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn version_1_tells_source_and_length() {
+fn version_1_gives_source_and_length() {
     for (line, source) in [
         ("PROXY TCP4 10.1.2.3 10.4.5.6 1111 9876\r\n", Some("10.1.2.3:1111")),
         ("PROXY TCP6 2001:db8::1 2001:db8::2 1111 9876\r\n", Some("[2001:db8::1]:1111")),
@@ -30,7 +30,7 @@ fn version_1_is_awaited_up_to_its_longest_line_and_no_longer() {
 }
 
 #[test]
-fn version_1_refuses_what_it_does_not_know() {
+fn version_1_refuses_unknown_families() {
     for line in [
         "PROXY TCP5 10.1.2.3 10.4.5.6 1111 9876\r\n",
         "PROXY TCP4 10.1.2 10.4.5.6 1111 9876\r\n",
@@ -43,7 +43,7 @@ fn version_1_refuses_what_it_does_not_know() {
 }
 
 #[test]
-fn version_2_tells_source_and_length() {
+fn version_2_gives_source_and_length() {
     let v4 = [10, 1, 2, 3, 10, 4, 5, 6, 4, 87, 38, 148];
     assert_eq!(
         parse(&v2(0x21, 0x11, &v4)),

@@ -54,9 +54,9 @@ fn the_same_but_for_the_opaque() {
     }
 }
 
-/// Whatever byte differs: a frame that is taken for the same reads as the same.
+/// Whichever byte differs, a frame that is recognised decodes to the same command.
 #[test]
-fn what_is_recognised_reads_the_same() {
+fn a_recognised_frame_decodes_to_the_same_command() {
     let frames = [
         frame(&command(1_234, "10.0.0.1:10911"), Serialization::Json),
         frame(&command(1_234, "10.0.0.1:10911"), Serialization::RocketMq),

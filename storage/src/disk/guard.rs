@@ -1,4 +1,4 @@
-//! Is there room? Levels from the free space, and the reserve that is given back when it runs out.
+//! Watches the free space of a disk: levels, and the reserve file that is removed when the disk is full.
 
 use super::{ReserveFile, Space, SpaceSource};
 use std::fmt;
@@ -73,7 +73,7 @@ impl SpaceLimits {
     }
 }
 
-/// What a sample found.
+/// The free space at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpaceStatus {
     /// The level.
@@ -86,7 +86,7 @@ pub struct SpaceStatus {
     pub reserve_held: bool,
 }
 
-/// Watches the room on a node's disk. The caller samples it, about once a second, where blocking is allowed.
+/// Watches the free space of a node's disk. The caller samples it, about once a second, where blocking is allowed.
 pub struct DiskGuard {
     limits: SpaceLimits,
     source: Arc<dyn SpaceSource>,
@@ -98,8 +98,9 @@ impl DiskGuard {
     /// Name of the reserve file in the data directory.
     pub const RESERVE_FILE: &str = "reserve";
 
-    /// Begins to watch a data directory, which is created if it is missing. Call it before the log and the snapshots
-    /// are opened: when the disk is full it gives the reserve back, so that they can be. Limits are [capped](SpaceLimits::capped_to) to the size of the disk.
+    /// Begins to watch a data directory, and creates it if it is missing. Call it before the log and the snapshots are
+    /// opened: on a full disk it removes the reserve file, so that they can be. Limits are
+    /// [capped](SpaceLimits::capped_to) to the size of the disk.
     ///
     /// # Errors
     /// The directory cannot be created, the free space or the reserve file not be looked at.
@@ -112,7 +113,7 @@ impl DiskGuard {
         Ok(guard)
     }
 
-    /// Looks at the disk; gives the reserve back when it is full, makes it again when there is room.
+    /// Measures the free space; removes the reserve file when the disk is full, and makes it again when there is room.
     ///
     /// # Errors
     /// The free space cannot be looked at, or the reserve not be given back. A reserve that cannot be made again
@@ -147,18 +148,18 @@ impl DiskGuard {
         self.level
     }
 
-    /// The limits that hold on this disk.
+    /// The limits for this disk.
     #[must_use]
     pub fn limits(&self) -> SpaceLimits {
         self.limits
     }
 
-    /// Free space without what the reserve will take again. Giving the reserve back must not look like room.
+    /// Free space without the bytes that the reserve will take again: removing the reserve must not look like free space.
     fn usable_bytes(&self, space: Space) -> u64 {
         space.free_bytes.saturating_sub(self.reserve.missing_bytes())
     }
 
-    /// Worse at once, better only with a quarter more than the limit asks, so that it does not flap.
+    /// A worse level holds at once, a better one only a quarter above its limit, so that the level does not flap.
     fn next_level(&self, usable_bytes: u64) -> SpaceLevel {
         let now = self.limits.level(usable_bytes);
         if now >= self.level {

@@ -1,5 +1,5 @@
-//! The disk below a node: is there room ([`DiskGuard`], with its [`ReserveFile`]), and does it still write
-//! ([`Watchdog`])? The consensus crate decides what follows.
+//! The disk below a node: [`DiskGuard`] watches its free space (with a [`ReserveFile`]), [`Watchdog`] whether it still
+//! writes. The consensus crate decides what follows.
 //!
 //! Limits act before the log: no "no space left" and no endless write may reach consensus, for each of them is the
 //! end of the process.

@@ -1,4 +1,4 @@
-//! A file that only takes up room, so that there is some to give back when the disk is full.
+//! The reserve file: it only takes up space, which the node frees when the disk is full.
 
 use rustix::fs::{FallocateFlags, fallocate};
 use std::fs::{self, File};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 pub struct ReserveFile {
     path: PathBuf,
     bytes: u64,
-    /// How much of it is on disk.
+    /// Its bytes on disk.
     held_bytes: u64,
 }
 
@@ -30,7 +30,7 @@ impl ReserveFile {
         Ok(Self { path, bytes, held_bytes: held_bytes.min(bytes) })
     }
 
-    /// How much of the reserve is not there, bytes.
+    /// Bytes that are missing to its usual size.
     #[must_use]
     pub fn missing_bytes(&self) -> u64 {
         self.bytes - self.held_bytes

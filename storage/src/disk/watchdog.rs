@@ -1,4 +1,4 @@
-//! Does the disk still write? A thread outside of the async runtime times the oldest write that is waiting.
+//! Watches whether the disk still writes: a thread outside of the async runtime times the oldest waiting write.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,7 +16,7 @@ pub enum WriteLevel {
     Ok,
     /// A write waits longer than a few elections take.
     Slow,
-    /// A write waits so long that only a restart helps. Never left again.
+    /// A write waits so long that only a restart helps. Final.
     Dead,
 }
 
@@ -38,7 +38,7 @@ impl WriteLimits {
     }
 }
 
-/// A tick that comes this much too late means that the process did not run.
+/// When a tick comes this much too late, the process did not run.
 const LATE_TICK: Duration = Duration::from_millis(200);
 
 /// Pauses that are remembered. One that is forgotten makes a wait look longer, on the safe side.
@@ -121,7 +121,7 @@ impl WriteGauge {
     }
 }
 
-/// The thread. Ends when it is dropped.
+/// The thread that watches. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Watchdog {
     levels: watch::Receiver<WriteLevel>,

@@ -238,5 +238,4 @@ fn some_entry(term: u64, index: u64) -> Entry {
 }
 
 #[cfg(test)]
-#[path = "checks_tests.rs"]
 mod tests;

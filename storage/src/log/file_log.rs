@@ -3,8 +3,9 @@
 use super::log_index::LogIndex;
 use super::recovery;
 use super::repair;
+use super::segment_files::LogEnvironment;
 use super::shared_log_state::{Batch, Found, Request, SharedLogState};
-use super::writer::{LogEnvironment, Operation, Writer, Written};
+use super::writer::{Operation, Writer, Written};
 use super::{Done, Entry, Log, LogState};
 use crate::open_error::OpenError;
 use crate::{LogId, Vote};
@@ -70,7 +71,7 @@ impl FileLog {
         let mut writer =
             Writer::new(environment, &scan).map_err(OpenError::io("write to the log in", &dir))?;
         let mut state = SharedLogState::new(scan.log_index);
-        state.open_files(std::mem::take(&mut writer.opened));
+        state.open_files(writer.take_opened());
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
             waiting: Condvar::new(),
@@ -257,7 +258,7 @@ impl Shared {
         outcome: io::Result<Vec<Written>>,
     ) -> Result<(), (io::ErrorKind, String)> {
         let mut state = self.lock();
-        state.open_files(std::mem::take(&mut writer.opened));
+        state.open_files(writer.take_opened());
         match outcome {
             Ok(written) => {
                 for Written { sequence, index, place } in written {

@@ -7,6 +7,7 @@
 //! ```
 //!
 //! - `record`, `segment`: the bytes. `log_index`: where each entry lies, and the newest entries.
+//! - `segment_files`: segments made ahead and unlinked after a purge.
 //! - `writer`: the only module that writes; knows no thread. `shared_log_state`: what callers and the writer share.
 //! - `file_log`: the trait, the thread, callbacks.
 //! - `recovery`, `repair`: what survived, and the proof that nothing is missing.
@@ -19,11 +20,12 @@ mod record;
 mod recovery;
 mod repair;
 mod segment;
+mod segment_files;
 mod shared_log_state;
 mod writer;
 
 pub use file_log::{FileLog, LogOptions, WriterMode};
-pub(crate) use writer::LogEnvironment;
+pub(crate) use segment_files::LogEnvironment;
 
 use crate::{LogId, Vote};
 use bytes::Bytes;

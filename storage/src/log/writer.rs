@@ -4,16 +4,11 @@
 use super::Entry;
 use super::record::{Checkpoint, Record};
 use super::recovery::Scan;
-use super::segment::{Identity, SEGMENT_HEADER_BYTES, Segment};
-use crate::files::Files;
+use super::segment::{SEGMENT_HEADER_BYTES, Segment};
+use super::segment_files::{LogEnvironment, SegmentFiles};
 use crate::log_place::LogPlace;
-use crate::marker::MarkerFile;
-use crate::runtime::Runtime;
 use crate::{LogId, Vote};
-use std::collections::VecDeque;
 use std::io;
-use std::path::PathBuf;
-use std::sync::Arc;
 
 /// Records are gathered up to about this size before they are written, bytes.
 const WRITE_BYTES: usize = 4 << 20;
@@ -43,26 +38,9 @@ pub(crate) struct Written {
     pub(crate) place: LogPlace,
 }
 
-/// What the writer needs from outside.
-#[derive(Clone)]
-pub(crate) struct LogEnvironment {
-    pub(crate) files: Arc<dyn Files>,
-    /// The log's directory.
-    pub(crate) dir: PathBuf,
-    pub(crate) marker: Arc<MarkerFile>,
-    pub(crate) runtime: Arc<dyn Runtime>,
-    /// Nominal size of a segment.
-    pub(crate) segment_bytes: u64,
-}
-
 /// The writer.
 pub(crate) struct Writer {
-    environment: LogEnvironment,
-    directory_id: u128,
-    /// Segments with records, oldest first; the last is written to.
-    segments: VecDeque<Segment>,
-    /// Segments made ahead.
-    spares: VecDeque<Segment>,
+    segments: SegmentFiles,
     /// Where the next record goes in the last segment, buffered ones included.
     end: u64,
     /// How far the last segment's file reaches, bytes.
@@ -75,30 +53,21 @@ pub(crate) struct Writer {
     synced: LogPlace,
     /// State of the log after the last record.
     state: Checkpoint,
-    /// Making a segment ahead failed: not tried again before it is needed.
-    spare_failed: bool,
-    /// Segments that came into use since the last batch, for readers.
-    pub(crate) opened: Vec<Segment>,
 }
 
 impl Writer {
     /// Goes on where recovery ended, everything there being synced.
     pub(crate) fn new(environment: LogEnvironment, scan: &Scan) -> io::Result<Self> {
         let mut writer = Self {
-            directory_id: environment.marker.get().directory_id,
-            environment,
-            segments: scan.segments.clone(),
-            spares: scan.spares.clone(),
+            segments: SegmentFiles::new(environment, scan),
             end: scan.end,
             room: 0,
             watermark_noted: LogPlace::default(),
             buffer: Vec::new(),
             synced: LogPlace::default(),
             state: scan.log_index.ends,
-            spare_failed: false,
-            opened: scan.segments.iter().cloned().collect(),
         };
-        match writer.segments.back() {
+        match writer.segments.current() {
             None => writer.next_segment()?,
             Some(segment) => writer.room = segment.file.length()?,
         }
@@ -109,6 +78,11 @@ impl Writer {
             writer.note_synced()?;
         }
         Ok(writer)
+    }
+
+    /// The segments that came into use since the last such call, for readers.
+    pub(crate) fn take_opened(&mut self) -> Vec<Segment> {
+        self.segments.take_opened()
     }
 
     /// Writes a batch and syncs it. Gives where its entries lie.
@@ -157,17 +131,14 @@ impl Writer {
     /// # Errors
     /// The disk fails; then nothing may be written any more.
     pub(crate) fn tidy(&mut self) -> io::Result<Vec<u64>> {
-        let dropped = self.drop_purged()?;
-        let half_full = self.end > self.room / 2;
-        if half_full && self.spares.is_empty() && !self.spare_failed {
-            match self.make_spare() {
-                // A full disk is not this log's death before it needs the space.
-                Err(e) if matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
-                    tracing::warn!("no log segment could be made ahead: {e}");
-                    self.spare_failed = true;
-                }
-                made => made?,
-            }
+        let mut dropped = Vec::new();
+        // Without the checkpoint of the last segment the ones before it must stay.
+        if self.end > SEGMENT_HEADER_BYTES {
+            let purged = self.state.purged.map(|id| id.index);
+            dropped = self.segments.drop_purged(purged, self.synced)?;
+        }
+        if self.end > self.room / 2 {
+            self.segments.make_ahead(self.synced)?;
         }
         Ok(dropped)
     }
@@ -191,13 +162,12 @@ impl Writer {
     pub(crate) fn close(&mut self) -> io::Result<()> {
         self.note_synced()?;
         self.sync()?;
-        let synced = self.synced;
-        self.environment.marker.update(|marker| marker.synced = synced)
+        self.segments.note_synced(self.synced)
     }
 
     /// Where the next record goes.
     fn here(&self) -> LogPlace {
-        let segment = self.segments.back().map_or(0, |segment| segment.number);
+        let segment = self.segments.current().map_or(0, |segment| segment.number);
         LogPlace { segment, offset: self.end }
     }
 
@@ -219,7 +189,7 @@ impl Writer {
         match record {
             Record::Entry(entry) => {
                 self.state.last = Some(entry.id);
-                if let Some(segment) = self.segments.back_mut() {
+                if let Some(segment) = self.segments.current_mut() {
                     segment.note_entry(entry.id.index);
                 }
             }
@@ -236,7 +206,7 @@ impl Writer {
     }
 
     fn encode(&mut self, record: &Record) -> io::Result<()> {
-        let segment = self.segments.back().ok_or_else(|| io::Error::other("the log has no segment"))?;
+        let segment = self.segments.current().ok_or_else(|| io::Error::other("the log has no segment"))?;
         let before = self.buffer.len();
         record.encode(segment.salt, self.end, self.synced, &mut self.buffer);
         self.end += (self.buffer.len() - before) as u64;
@@ -246,7 +216,7 @@ impl Writer {
     /// Makes the segment large enough for a record that no segment of the nominal size holds.
     fn enlarge(&mut self, record_bytes: u64) -> io::Result<()> {
         let needed = self.end + record_bytes + END_BYTES;
-        if let Some(segment) = self.segments.back().filter(|_| needed > self.room) {
+        if let Some(segment) = self.segments.current().filter(|_| needed > self.room) {
             segment.file.allocate(needed + SLACK_BYTES)?;
             self.room = needed + SLACK_BYTES;
         }
@@ -255,13 +225,11 @@ impl Writer {
 
     /// Ends the segment, synced, and goes on in the next.
     fn roll(&mut self) -> io::Result<()> {
-        if self.spares.is_empty() {
-            self.make_spare()?;
-        }
+        self.segments.ensure_spare(self.synced)?;
         self.encode(&Record::End)?;
         self.flush()?;
         self.sync()?;
-        if let Some(segment) = self.segments.back()
+        if let Some(segment) = self.segments.current()
             && self.room > self.end
         {
             segment.file.set_length(self.end)?;
@@ -270,79 +238,20 @@ impl Writer {
         self.encode(&Record::Checkpoint(self.state))
     }
 
+    /// Begins the next segment.
     fn next_segment(&mut self) -> io::Result<()> {
-        if self.spares.is_empty() {
-            self.make_spare()?;
-        }
-        if let Some(segment) = self.spares.pop_front() {
+        if let Some(segment) = self.segments.start_next(self.synced)? {
             self.room = segment.file.length()?;
-            self.opened.push(segment.clone());
-            self.segments.push_back(segment);
         }
         self.end = SEGMENT_HEADER_BYTES;
-        self.spare_failed = false;
         Ok(())
-    }
-
-    /// Makes the next segment: the file in its full size, its directory, the marker, each synced before the next.
-    fn make_spare(&mut self) -> io::Result<()> {
-        let LogEnvironment { files, dir, marker, runtime, segment_bytes } = &self.environment;
-        let number = marker.get().last_segment + 1;
-        let identity = Identity { number, salt: runtime.random_u64(), directory_id: self.directory_id };
-        let path = dir.join(super::segment::name(number));
-        // What an attempt that failed has left behind: no marker has named it.
-        match files.remove(&path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-            _ => {}
-        }
-        let segment = match Segment::create(&**files, dir, identity, *segment_bytes) {
-            Err(e) => {
-                // It takes space; if it cannot be removed now, it is when the next is made.
-                let _ = files.remove(&path);
-                return Err(e);
-            }
-            segment => segment?,
-        };
-        files.sync_dir(dir)?;
-        let synced = self.synced;
-        marker.update(|marker| {
-            marker.last_segment = number;
-            marker.synced = marker.synced.max(synced);
-        })?;
-        self.spares.push_back(segment);
-        Ok(())
-    }
-
-    /// Unlinks the oldest segments as long as all their entries are purged. The purge is durable by now.
-    fn drop_purged(&mut self) -> io::Result<Vec<u64>> {
-        let purged = self.state.purged.map(|id| id.index);
-        let mut dropped = Vec::new();
-        // A segment without its checkpoint cannot stand alone.
-        while self.segments.len() > 1
-            && self.end > SEGMENT_HEADER_BYTES
-            && let Some(segment) = self.segments.front()
-            && segment.index_max <= purged
-        {
-            self.environment.files.remove(&segment.path)?;
-            dropped.push(segment.number);
-            self.segments.pop_front();
-        }
-        if let (false, Some(first)) = (dropped.is_empty(), self.segments.front()) {
-            self.environment.files.sync_dir(&self.environment.dir)?;
-            let (first, synced) = (first.number, self.synced);
-            self.environment.marker.update(|marker| {
-                marker.first_segment = first;
-                marker.synced = marker.synced.max(synced);
-            })?;
-        }
-        Ok(dropped)
     }
 
     fn flush(&mut self) -> io::Result<()> {
         if self.buffer.is_empty() {
             return Ok(());
         }
-        if let Some(segment) = self.segments.back() {
+        if let Some(segment) = self.segments.current() {
             segment.file.write_at(&self.buffer, self.end - self.buffer.len() as u64)?;
         }
         self.buffer.clear();
@@ -351,7 +260,7 @@ impl Writer {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        if let Some(segment) = self.segments.back() {
+        if let Some(segment) = self.segments.current() {
             segment.file.sync()?;
         }
         self.synced = self.here();

@@ -6,7 +6,7 @@ use super::{BEAT, PATIENCE, Shared};
 use crate::dice::Dice;
 use crate::host::Moment;
 use crate::network::client_address;
-use crate::talk::Talk;
+use crate::remoting_client::RemotingClient;
 use raft::NodeId;
 use raft_namesrv::wire::RemotingCommand;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ const REGISTRATION_PATIENCE: Duration = Duration::from_secs(16);
 struct Connection {
     node: NodeId,
     number: u64,
-    talk: Talk,
+    client: RemotingClient,
 }
 
 /// A connection that speaks.
@@ -77,7 +77,7 @@ impl Shared {
             let replaced = old.take();
             if let Ok(Ok(stream)) = connected {
                 let number = self.connections.fetch_add(1, Ordering::Relaxed);
-                let connection = Connection { node, number, talk: Talk::new(stream) };
+                let connection = Connection { node, number, client: RemotingClient::new(stream) };
                 old = Speaking::new(&self, connection, replaced, &mut dice).speak().await;
             } else if let Some(replaced) = replaced {
                 self.ends(replaced);
@@ -153,14 +153,14 @@ impl<'a> Speaking<'a> {
                 for broker in 0..self.shared.brokers.len() {
                     let (what, request) = self.words(broker);
                     self.waiting.insert(request.opaque, Waiting { at: now, broker, what });
-                    self.connection.talk.send(&request).await?;
+                    self.connection.client.send(&request).await?;
                 }
                 self.beats += 1;
                 if self.beats >= self.old_ends_after {
                     self.end_old();
                 }
             }
-            let Ok(answer) = timeout_at(clock.instant(next), self.connection.talk.next()).await else {
+            let Ok(answer) = timeout_at(clock.instant(next), self.connection.client.next()).await else {
                 continue;
             };
             self.hears(&answer?);
@@ -169,8 +169,8 @@ impl<'a> Speaking<'a> {
 
     async fn sign_off(&mut self) -> io::Result<()> {
         for broker in &self.shared.brokers {
-            let request = broker.unregister(&mut self.connection.talk);
-            timeout(PATIENCE, self.connection.talk.ask(&request)).await.map_err(io::Error::other)??;
+            let request = broker.unregister(&mut self.connection.client);
+            timeout(PATIENCE, self.connection.client.ask(&request)).await.map_err(io::Error::other)??;
         }
         Ok(())
     }
@@ -178,18 +178,18 @@ impl<'a> Speaking<'a> {
     /// What it says of a broker now.
     fn words(&mut self, broker: usize) -> (Words, RemotingCommand) {
         let version = self.shared.version.load(Ordering::Relaxed);
-        let (identity, talk) = (&self.shared.brokers[broker], &mut self.connection.talk);
+        let (identity, client) = (&self.shared.brokers[broker], &mut self.connection.client);
         let registering =
             self.waiting.values().any(|asked| asked.broker == broker && asked.what == Words::Registration);
         let due = |beats: u64| beats.is_multiple_of(BEATS_PER_REGISTRATION) || version != self.told[broker];
         if !registering && self.beats.checked_sub(self.weak_for).is_some_and(due) {
             self.told[broker] = version;
-            return (Words::Registration, identity.register(talk, version));
+            return (Words::Registration, identity.register(client, version));
         }
         if self.queries {
-            return (Words::Query, identity.query(talk, version));
+            return (Words::Query, identity.query(client, version));
         }
-        (Words::Heartbeat, identity.heartbeat(talk))
+        (Words::Heartbeat, identity.heartbeat(client))
     }
 
     fn hears(&mut self, answer: &RemotingCommand) {

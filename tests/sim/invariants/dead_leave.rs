@@ -4,15 +4,14 @@
 //! one, when its connections are found out: where a leader that runs and speaks with a majority had known of all brokers for a while
 //! what can be known, and no node has been cut off or stood still lately, after which ends may be old ones.
 //!
-//! Everyone else, and those too, go by their timeouts: each leader counts the time since the broker was last heard, over
-//! restarts and changes of leaders, but for what nobody can tell of ([`silences`](crate::silences)). Past that, those who lead
+//! All others, and those too, go by their leases ([`lease_model`](crate::lease_model)). Once a lease has expired, those who lead
 //! one after the other have a while altogether to decide.
 
-use crate::hearing::Decider;
 use crate::host::Moment;
+use crate::lease_model::LeaseModel;
 use crate::network::{Network, Place};
+use crate::reachability::Decider;
 use crate::record::Seen;
-use crate::silences::Silences;
 use raft::NodeId;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -50,16 +49,19 @@ pub(crate) enum How {
 #[derive(Default)]
 pub(crate) struct DeadLeave {
     pub(crate) deaths: BTreeMap<BrokerKey, Death>,
-    pub(crate) silences: Silences,
+    pub(crate) leases: LeaseModel,
     /// For how long those who led have had each that was to go by its timeout.
     overdue: BTreeMap<BrokerKey, Duration>,
     /// How much longer it takes in this run: slow disks, and what a guard may keep.
     pub(crate) patience: Duration,
-    /// Nodes do not follow all sessions, and may not see an end.
-    pub(crate) unfollowed: bool,
 }
 
 impl DeadLeave {
+    /// Whether its connections ended, one of them strong.
+    pub(crate) fn is_seen(&self, key: &BrokerKey) -> bool {
+        self.deaths.get(key).is_some_and(|death| death.how == How::Seen)
+    }
+
     /// When it must be gone at the latest, since its connections ended, if the leader knows of brokers what can be known
     /// since then.
     fn bound(&self, death: &Death, knows_since: Moment) -> Option<Moment> {
@@ -80,8 +82,8 @@ impl DeadLeave {
 }
 
 impl Seen {
-    /// Counts silences; `leader`: who can decide, and since when it was elected.
-    pub(crate) fn count_silences(
+    /// Time goes on for the leases of dead brokers; `leader`: the one that can decide, and when it was elected.
+    pub(crate) fn count_leases(
         &mut self,
         now: Moment,
         every: Duration,
@@ -90,19 +92,18 @@ impl Seen {
     ) {
         let dead = &mut self.dead;
         let heard = |death: &Death| network.heard(death.place, death.made).filter(|heard| *heard > death.at);
-        let begun = || dead.deaths.iter().filter(|(_, death)| now >= death.at);
-        let last_heard = begun().map(|(key, death)| (key.clone(), heard(death))).collect();
-        dead.silences.only(&last_heard);
-        dead.silences.step(now, every, &self.hearing);
-        let Some((leader, elected)) = leader else { return };
-        let timeouts = begun().map(|(key, death)| (key, death.timeout));
-        let overdue = dead.silences.overdue(now, (leader, elected), timeouts);
+        let begun = dead.deaths.iter().filter(|(_, death)| now >= death.at);
+        let begun = begun.map(|(key, death)| (key.clone(), (death.timeout, heard(death)))).collect();
+        dead.leases.only(&begun);
+        dead.leases.step(every, leader, &self.reachability);
+        let Some((leader, _)) = leader else { return };
         let present = self.present.get(&leader);
-        let here = |key: &BrokerKey| present.is_some_and(|present| present.contains(key));
-        dead.step(every, overdue.into_iter().filter(here));
+        let here = |key: &&BrokerKey| present.is_some_and(|present| present.contains(*key));
+        let overdue: Vec<BrokerKey> = dead.leases.expired().filter(here).cloned().collect();
+        dead.step(every, overdue.into_iter());
         if let Some((key, over)) = dead.overdue.iter().find(|(_, over)| **over > MARGIN + dead.patience) {
             let text = format!(
-                "{} is dead ({:?}) and silent for too long; those who led, node {leader} now, had {over:?} to remove it",
+                "{} is dead ({:?}) and its lease has expired; those who led, node {leader} now, had {over:?} to remove it",
                 key.address, dead.deaths[key]
             );
             self.violated(Err(text));

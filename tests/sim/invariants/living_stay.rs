@@ -13,9 +13,9 @@
 //! befell the node: the broker must have spoken over that connection since the node last was without a majority, or
 //! stood still for long.
 
-use crate::hearing::Hearing;
 use crate::host::Moment;
 use crate::network::{Ended, Place};
+use crate::reachability::Reachability;
 use crate::record::Removed;
 use raft::NodeId;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ const HEARD_WITHIN: Duration = Duration::from_millis(2_500);
 const DECIDED_EARLIER: Duration = Duration::from_secs(5);
 /// A node may hear so much later, or tell, that a connection has ended.
 const TOLD_WITHIN: Duration = Duration::from_secs(3);
-/// What is known of silences is no finer.
+/// Idle times are known no finer.
 const FINENESS: Duration = Duration::from_millis(2_000);
 
 /// A connection of a process: to which node, and which one.
@@ -122,19 +122,19 @@ impl LivingStay {
         &self,
         removed: &Removed,
         by: NodeId,
-        hearing: &Hearing,
+        reachability: &Reachability,
         ended: impl Fn(Place) -> Vec<Ended>,
     ) -> Result<(), String> {
         let Some(life) = self.lives.get(&removed.key).filter(|life| life.registered) else { return Ok(()) };
         let stretch = life.uncovered_since.map(|from| (from, removed.at)).or(life.last_uncovered);
         let ended = ended(life.place);
-        let counts = |end: &&Ended| hearing.is_steady(end.node, end.spoke, end.at);
+        let counts = |end: &&Ended| reachability.is_steady(end.node, end.spoke, end.at);
         let last = ended.iter().filter(counts).map(|end| end.at).max();
         let excused = stretch.is_some_and(|(from, to)| {
             let lately = removed.at <= to + DECIDED_EARLIER;
             let cause = match removed.cause {
                 Cause::Expired { .. } => {
-                    hearing.heard(by, from.max(life.succeeded), to) + FINENESS >= life.timeout
+                    reachability.heard(by, from.max(life.succeeded), to) + FINENESS >= life.timeout
                 }
                 Cause::Disconnected | Cause::Asked => last.is_some_and(|at| at + TOLD_WITHIN >= from),
             };

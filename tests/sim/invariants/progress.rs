@@ -3,7 +3,7 @@
 
 use crate::node::{NODES, SimNode};
 use crate::record::Seen;
-use raft::Standing;
+use raft::Phase;
 
 /// `Err` tells what is still missing.
 pub(crate) fn look(nodes: &[SimNode], seen: &Seen) -> Result<(), String> {
@@ -23,9 +23,9 @@ pub(crate) fn look(nodes: &[SimNode], seen: &Seen) -> Result<(), String> {
     if revisions.iter().any(|revision| *revision != revisions[0]) {
         return Err(format!("revisions differ: {revisions:?}"));
     }
-    if let Some(node) = all.iter().find(|node| node.status().standing != Standing::Recovered) {
+    if let Some(node) = all.iter().find(|node| node.status().phase != Phase::Recovered) {
         let status = node.status();
-        return Err(format!("node {} is {:?}", status.node_id, status.standing));
+        return Err(format!("node {} is {:?}", status.node_id, status.phase));
     }
     for (table, node) in tables.iter().zip(NODES) {
         if let Some((key, _)) = seen.living.lives.iter().find(|(key, _)| table.live(key).is_none()) {

@@ -9,7 +9,7 @@
 //! has heard no other node since it began and must wait for a leader.
 
 use crate::host::Moment;
-use crate::words::topic;
+use crate::identity::topic;
 use raft::NodeId;
 use raft_namesrv::wire::codes::result::TOPIC_NOT_EXIST;
 use serde_json::Value;

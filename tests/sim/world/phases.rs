@@ -15,10 +15,14 @@ const BIRTH_MAX: Duration = Duration::from_secs(15);
 const PROGRESS_WITHIN: Duration = Duration::from_secs(12);
 /// And for so long it goes on then.
 const CALM_FOR: Duration = Duration::from_secs(2);
+/// Where leaders change all the time: until a machine that vanished is found out, and a while more.
+const FOUND_OUT_WITHIN: Duration = Duration::from_secs(14);
 /// Everything may take this much longer where who leads changes all the time.
 const HAND_OVER_MARGIN: Duration = Duration::from_secs(1);
 /// Until the others have no log any more that goes on where a node stopped.
 const SNAPSHOTS_AFTER: Duration = Duration::from_secs(5);
+/// A broker that died within the same second as the leader is gone from the survivors.
+const DIED_TOGETHER_WITHIN: Duration = Duration::from_secs(5);
 /// Between two leaders that are killed.
 const KILLED_EVERY_MS: (u64, u64) = (4_500, 6_000);
 /// A killed leader is started again after this.
@@ -46,6 +50,9 @@ impl World {
         if self.many_snapshots && self.dice.chance(50) {
             self.a_leader_knows_from_a_snapshot(patience)?;
         }
+        if self.dice.chance(25) {
+            self.a_broker_and_the_leader_die_together(patience)?;
+        }
         if self.changing_leaders {
             self.record.lock().dead.patience += HAND_OVER_MARGIN;
             self.next_change = Some(self.now);
@@ -57,7 +64,9 @@ impl World {
         self.brokers[0].die(self.now, true);
         self.brokers[usize::try_from(VANISHES).unwrap()].die(self.now, false);
         self.brokers[2].changes();
-        self.calm(CALM_FOR)?;
+        self.calm(if self.next_change.is_some() { FOUND_OUT_WITHIN } else { CALM_FOR })?;
+        // Leaders that change faster than the grace keep a silent broker: nothing but time tells of it.
+        self.next_change = None;
         self.until("at the end", patience)?;
         if self.guarded {
             self.all_brokers_vanish()?;
@@ -94,7 +103,7 @@ impl World {
     fn ends_count_again(&mut self) -> Result<(), String> {
         self.calm(SETTLED_AFTER)?;
         let latest = self.now + Duration::from_secs(60);
-        while self.now < latest && !self.record.lock().hearing.ends_count(self.now) {
+        while self.now < latest && !self.record.lock().reachability.ends_count(self.now) {
             self.step()?;
         }
         Ok(())
@@ -129,6 +138,39 @@ impl World {
         self.until("behind a snapshot and a death", patience)
     }
 
+    /// As on one host. The survivors know of the end of the broker's connections, and their next leader decides.
+    fn a_broker_and_the_leader_die_together(&mut self, patience: Duration) -> Result<(), String> {
+        self.ends_count_again()?;
+        let leader = self.record.lock().reachability.leader().unwrap_or(NODES[0]);
+        let broker_first = self.dice.chance(50);
+        let between = self.dice.ms(0, 1_000);
+        if !broker_first {
+            self.node(leader).kill();
+            self.calm(between)?;
+        }
+        let broker = &mut self.brokers[0];
+        let keys: Vec<_> = if broker.lives() { broker.keys().collect() } else { Vec::new() };
+        broker.die(self.now, true);
+        let died = self.now;
+        let seen = keys.into_iter().filter(|key| self.record.lock().dead.is_seen(key));
+        let seen: Vec<_> = seen.collect();
+        if broker_first {
+            self.calm(between)?;
+            self.node(leader).kill();
+        }
+        let latest = died + DIED_TOGETHER_WITHIN + self.record.lock().dead.patience;
+        let survivors = || NODES.into_iter().filter(|node| *node != leader);
+        while survivors().any(|node| seen.iter().any(|key| self.record.lock().has(node, key))) {
+            if self.now > latest {
+                return Err(format!("{seen:?} died together with the leader at {died:?} and is still there"));
+            }
+            self.step()?;
+        }
+        let now = self.now;
+        self.node(leader).start(now);
+        self.until("after a broker and the leader died together", patience)
+    }
+
     /// A broker hangs, and whoever leads is killed after a while, until it is gone.
     fn leaders_are_killed(&mut self, patience: Duration) -> Result<(), String> {
         let broker = usize::try_from(HANGS).unwrap();
@@ -138,7 +180,7 @@ impl World {
             let every = self.dice.ms(KILLED_EVERY_MS.0, KILLED_EVERY_MS.1);
             let down = self.dice.ms(STARTED_AGAIN_MS.0, STARTED_AGAIN_MS.1);
             self.calm(every)?;
-            let leader = self.record.lock().hearing.leader().unwrap_or(NODES[0]);
+            let leader = self.record.lock().reachability.leader().unwrap_or(NODES[0]);
             self.node(leader).kill();
             self.calm(down)?;
             let now = self.now;

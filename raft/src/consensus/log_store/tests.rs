@@ -1,9 +1,9 @@
-//! openraft's own suite on our adapters, over logs and snapshots of memory and on disk.
+//! openraft's own suite on this project's adapters, over logs and snapshots in memory and on disk.
 
 use super::*;
-use crate::consensus::state_machine::Machine;
-use openraft::StorageError;
+use crate::consensus::state_machine::StateMachine;
 use openraft::testing::log::{StoreBuilder, Suite};
+use openraft::{EntryPayload, StorageError};
 use storage::checks::memory_log::MemoryLog;
 use storage::directory::Directory;
 use storage::files::SystemFiles;
@@ -12,7 +12,7 @@ use storage::runtime::SystemRuntime;
 use storage::snapshots::{MemorySnapshots, SledSnapshots, Snapshots};
 use tempfile::TempDir;
 
-/// The suite begins some logs at index 1, which no cluster does: what is before the first entry is not asked for.
+/// The suite begins some logs at index 1, which no cluster does: reads do not reach before the first entry.
 #[derive(Clone)]
 struct FromAnywhere {
     store: LogStore,
@@ -21,8 +21,8 @@ struct FromAnywhere {
 
 impl FromAnywhere {
     fn clamp(&self, range: &impl RangeBounds<u64>) -> Range<u64> {
-        let held = self.store.held(range);
-        held.start.max(self.first.load(Ordering::Relaxed))..held.end
+        let available = self.store.available(range);
+        available.start.max(self.first.load(Ordering::Relaxed))..available.end
     }
 }
 
@@ -99,8 +99,8 @@ impl RaftLogStorage<Types> for FromAnywhere {
 /// Logs and snapshots of memory.
 struct InMemory;
 
-impl StoreBuilder<Types, FromAnywhere, Machine> for InMemory {
-    async fn build(&self) -> Result<((), FromAnywhere, Machine), StorageError<Types>> {
+impl StoreBuilder<Types, FromAnywhere, StateMachine> for InMemory {
+    async fn build(&self) -> Result<((), FromAnywhere, StateMachine), StorageError<Types>> {
         let (log, machine) = adapted(Arc::new(MemoryLog::default()), Arc::new(MemorySnapshots::default()));
         Ok(((), log, machine))
     }
@@ -109,8 +109,8 @@ impl StoreBuilder<Types, FromAnywhere, Machine> for InMemory {
 /// Logs and snapshots in a real directory each.
 struct OnDisk;
 
-impl StoreBuilder<Types, FromAnywhere, Machine, TempDir> for OnDisk {
-    async fn build(&self) -> Result<(TempDir, FromAnywhere, Machine), StorageError<Types>> {
+impl StoreBuilder<Types, FromAnywhere, StateMachine, TempDir> for OnDisk {
+    async fn build(&self) -> Result<(TempDir, FromAnywhere, StateMachine), StorageError<Types>> {
         let dir = tempfile::tempdir().unwrap();
         let files = Arc::new(SystemFiles);
         let opened =
@@ -121,9 +121,9 @@ impl StoreBuilder<Types, FromAnywhere, Machine, TempDir> for OnDisk {
     }
 }
 
-fn adapted(log: Arc<dyn Log>, snapshots: Arc<dyn Snapshots>) -> (FromAnywhere, Machine) {
+fn adapted(log: Arc<dyn Log>, snapshots: Arc<dyn Snapshots>) -> (FromAnywhere, StateMachine) {
     let log = FromAnywhere { store: LogStore::new(log), first: Arc::new(AtomicU64::new(u64::MAX)) };
-    (log, Machine::new(Arc::default(), snapshots, Arc::new(SystemRuntime)))
+    (log, StateMachine::new(Arc::default(), snapshots, Arc::new(SystemRuntime)))
 }
 
 #[tokio::test]

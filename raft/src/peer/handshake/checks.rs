@@ -1,13 +1,15 @@
-//! What must hold for any bytes in a handshake. See [`crate::peer::checks`].
+//! What must hold for any bytes in a handshake. See [`crate::checks`].
 
 use super::*;
+use crate::peer::node_info::CAPABILITIES;
 use futures_util::FutureExt;
+use storage::{LogId, Vote};
 
 const SECRET: &[u8] = b"secret";
 const NONCE: Nonce = [9; 4];
 
-pub(super) fn facts(node_id: u64) -> Facts {
-    Facts {
+pub(super) fn info(node_id: u64) -> NodeInfo {
+    NodeInfo {
         cluster_id: Some(7),
         node_id,
         directory_id: u128::from(node_id) * 100,
@@ -15,65 +17,65 @@ pub(super) fn facts(node_id: u64) -> Facts {
         vote: Some(Vote { term: 2, node: 1, committed: true }),
         last: Some(LogId { term: 2, index: 9 }),
         members_at: Some(LogId { term: 1, index: 0 }),
-        log_was_cut: false,
+        tail_truncated: false,
     }
 }
 
-pub(super) fn caller(secret: &[u8]) -> Caller<'_> {
-    Caller {
+pub(super) fn client(secret: &[u8]) -> Client<'_> {
+    Client {
         secret,
-        lane: Lane::Append,
+        channel: ChannelKind::Append,
         target: 2,
         target_directory: Some(200),
-        facts: facts(1),
+        info: info(1),
         nonce: [1, 2, 3, 4],
     }
 }
 
-/// What [`caller`] says, on a lane.
-pub(super) fn hello(lane: Lane) -> Hello {
-    let Caller { target, target_directory, facts, nonce, .. } = caller(SECRET);
-    Hello { protocol: PROTOCOL, lane, target, target_directory, facts, nonce }
+/// The message of [`client`], on a channel.
+pub(super) fn hello(channel: ChannelKind) -> Hello {
+    let Client { target, target_directory, info, nonce, .. } = client(SECRET);
+    Hello { protocol: PROTOCOL, channel, target, target_directory, info, nonce }
 }
 
-/// Who does not know the secret is not let in, whatever they say, and is told nothing but the challenge.
-pub(crate) fn strangers(bytes: &[u8]) {
-    let mut said = Vec::new();
-    let mut stream = tokio::io::join(bytes, &mut said);
-    let judge = |_: &Hello| unreachable!("a stranger is judged");
-    let answered = answer(&mut stream, SECRET, NONCE, judge).now_or_never();
-    assert!(matches!(answered, Some(Err(HandshakeError::Broken(_) | HandshakeError::Secret))));
+/// A peer without the secret is refused, whatever bytes it sends, and gets nothing but the challenge.
+pub(crate) fn unauthenticated(bytes: &[u8]) {
+    let mut sent = Vec::new();
+    let mut stream = tokio::io::join(bytes, &mut sent);
+    let authorize = |_: &Hello| unreachable!("an unauthenticated peer is authorized");
+    let accepted = accept(&mut stream, SECRET, NONCE, authorize).now_or_never();
+    assert!(matches!(accepted, Some(Err(HandshakeError::Broken(_) | HandshakeError::Secret))));
     let challenge = Challenge { magic: MAGIC, protocol: PROTOCOL, nonce: NONCE };
-    assert_eq!(encode("challenge", &challenge).ok().as_deref(), said.get(4..));
+    assert_eq!(encode("challenge", &challenge).ok().as_deref(), sent.get(4..));
 
     let mut stream = tokio::io::join(bytes, tokio::io::sink());
-    let called = call(&mut stream, caller(SECRET)).now_or_never();
-    assert!(matches!(called, Some(Err(HandshakeError::Broken(_) | HandshakeError::Secret))));
+    let connected = connect(&mut stream, client(SECRET)).now_or_never();
+    assert!(matches!(connected, Some(Err(HandshakeError::Broken(_) | HandshakeError::Secret))));
 }
 
-/// The bytes as a hello and as a welcome of somebody who knows the secret.
+/// The bytes as a hello and as a welcome of a peer that knows the secret.
 pub(crate) fn parts(bytes: &[u8]) {
     let challenge = Challenge { magic: MAGIC, protocol: PROTOCOL, nonce: NONCE };
     let Ok(challenge) = encode("challenge", &challenge) else { return };
-    let Ok(expected_hello) = encode("hello", &hello(Lane::Append)) else { return };
+    let Ok(expected_hello) = encode("hello", &hello(ChannelKind::Append)) else { return };
     let proof = prove(SECRET, "client", &challenge, &[bytes]).finalize().into_bytes();
-    let said = sized(&[bytes, proof.as_slice()].concat());
-    let mut stream = tokio::io::join(&*said, tokio::io::sink());
-    let answered = answer(&mut stream, SECRET, NONCE, |_| (facts(2), None)).now_or_never();
-    match answered {
+    let received = sized(&[bytes, proof.as_slice()].concat());
+    let mut stream = tokio::io::join(&*received, tokio::io::sink());
+    let accepted = accept(&mut stream, SECRET, NONCE, |_| (info(2), None)).now_or_never();
+    match accepted {
         Some(Ok(hello)) => {
             let again = encode("hello", &hello).and_then(|bytes| decode::<Hello>("hello", &bytes));
             assert_eq!(again.ok(), Some(hello));
         }
         Some(Err(HandshakeError::Broken(_))) => {}
-        other => unreachable!("a caller with the secret: {other:?}"),
+        other => unreachable!("a client with the secret: {other:?}"),
     }
 
     let proof = prove(SECRET, "server", &challenge, &[&expected_hello, bytes]).finalize().into_bytes();
-    let said = [sized(&challenge), sized(&[bytes, proof.as_slice()].concat())].concat();
-    let mut stream = tokio::io::join(&*said, tokio::io::sink());
-    let called = call(&mut stream, caller(SECRET)).now_or_never();
-    assert!(!matches!(called, None | Some(Err(HandshakeError::Secret))), "{called:?}");
+    let received = [sized(&challenge), sized(&[bytes, proof.as_slice()].concat())].concat();
+    let mut stream = tokio::io::join(&*received, tokio::io::sink());
+    let connected = connect(&mut stream, client(SECRET)).now_or_never();
+    assert!(!matches!(connected, None | Some(Err(HandshakeError::Secret))), "{connected:?}");
 }
 
 fn sized(bytes: &[u8]) -> Vec<u8> {

@@ -1,25 +1,29 @@
-use super::checks::{caller, facts, hello};
+use super::checks::{client, hello, info};
 use super::*;
 
 #[tokio::test]
-async fn both_learn_who_the_other_is() {
+async fn both_ends_learn_who_the_other_is() {
     let (mut a, mut b) = tokio::io::duplex(4096);
-    let client = call(&mut a, caller(b"s"));
-    let server = answer(&mut b, b"s", [9; 4], |hello| {
-        assert_eq!((hello.target, hello.target_directory, hello.lane), (2, Some(200), Lane::Append));
-        (facts(2), None)
+    let client = connect(&mut a, client(b"s"));
+    let server = accept(&mut b, b"s", [9; 4], |hello| {
+        assert_eq!(
+            (hello.target, hello.target_directory, hello.channel),
+            (2, Some(200), ChannelKind::Append)
+        );
+        (info(2), None)
     });
     let (client, server) = tokio::join!(client, server);
-    assert_eq!(client.unwrap(), facts(2));
-    assert_eq!(server.unwrap().facts, facts(1));
+    assert_eq!(client.unwrap(), info(2));
+    assert_eq!(server.unwrap().info, info(1));
 }
 
 #[tokio::test]
-async fn a_stranger_learns_nothing() {
+async fn an_unauthenticated_peer_learns_nothing() {
     let (mut a, mut b) = tokio::io::duplex(4096);
-    let client = call(&mut a, caller(b"guess"));
+    let client = connect(&mut a, client(b"guess"));
     let server = async move {
-        let result = answer(&mut b, b"s", [9; 4], |_| unreachable!("a stranger is not judged")).await;
+        let result =
+            accept(&mut b, b"s", [9; 4], |_| unreachable!("an unauthenticated peer is not authorized")).await;
         drop(b);
         result
     };
@@ -31,8 +35,8 @@ async fn a_stranger_learns_nothing() {
 #[tokio::test]
 async fn a_refusal_arrives() {
     let (mut a, mut b) = tokio::io::duplex(4096);
-    let client = call(&mut a, caller(b"s"));
-    let server = answer(&mut b, b"s", [9; 4], |_| (facts(2), Some(Refusal::CallerRemoved)));
+    let client = connect(&mut a, client(b"s"));
+    let server = accept(&mut b, b"s", [9; 4], |_| (info(2), Some(Refusal::CallerRemoved)));
     let (client, server) = tokio::join!(client, server);
     assert!(matches!(client, Err(HandshakeError::Refused(Refusal::CallerRemoved, _))), "{client:?}");
     assert!(matches!(server, Err(HandshakeError::Refused(Refusal::CallerRemoved, _))));
@@ -43,10 +47,10 @@ fn bytes_of_the_handshake_stay_what_they_are() {
     let challenge = Challenge { magic: MAGIC, protocol: PROTOCOL, nonce: [1, 2, 3, 4] };
     assert_eq!(encode("challenge", &challenge).unwrap(), [1, 82, 78, 83, 80, 1, 1, 2, 3, 4]);
     assert_eq!(
-        encode("hello", &hello(Lane::Message(3))).unwrap(),
+        encode("hello", &hello(ChannelKind::Message(3))).unwrap(),
         [1, 1, 4, 3, 2, 1, 200, 1, 7, 1, 100, 0, 1, 2, 1, 1, 1, 2, 9, 1, 1, 0, 0, 1, 2, 3, 4]
     );
-    let welcome = Welcome { facts: facts(2), refused: Some(Refusal::OtherCluster(5)) };
+    let welcome = Welcome { info: info(2), refused: Some(Refusal::OtherCluster(5)) };
     assert_eq!(
         encode("welcome", &welcome).unwrap(),
         [1, 1, 7, 2, 200, 0, 1, 2, 1, 1, 1, 2, 9, 1, 1, 0, 0, 1, 2, 5]
@@ -57,11 +61,11 @@ fn bytes_of_the_handshake_stay_what_they_are() {
 
 /// One of each part.
 pub(crate) fn samples() -> Vec<Vec<u8>> {
-    let refused = Welcome { facts: facts(2), refused: Some(Refusal::OtherCluster(5)) };
-    let welcome = Welcome { facts: facts(2), refused: None };
+    let refused = Welcome { info: info(2), refused: Some(Refusal::OtherCluster(5)) };
+    let welcome = Welcome { info: info(2), refused: None };
     let challenge = Challenge { magic: MAGIC, protocol: PROTOCOL, nonce: [1, 2, 3, 4] };
     let samples = [
-        encode("hello", &hello(Lane::Message(3))),
+        encode("hello", &hello(ChannelKind::Message(3))),
         encode("welcome", &refused),
         encode("welcome", &welcome),
         encode("challenge", &challenge),

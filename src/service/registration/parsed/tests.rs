@@ -24,7 +24,7 @@ struct SentRegistration {
     /// In another order, with blanks, or with a name twice.
     style: u8,
     new_version: bool,
-    /// How many entries old the table is when it is read.
+    /// Age of the table that the parser uses, in entries.
     lag: usize,
 }
 

@@ -87,7 +87,7 @@ proptest! {
 
     /// A difference made from the present table is taken, and afterwards nothing differs.
     #[test]
-    fn a_fresh_difference_is_taken(steps in vec(step(), 1..30)) {
+    fn a_difference_to_the_present_table_is_taken(steps in vec(step(), 1..30)) {
         let mut table = RouteInfo::default();
         for (index, step) in (1u64..).zip(steps) {
             let at = At { term: 1, index, number: 0 };

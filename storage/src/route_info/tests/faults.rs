@@ -19,7 +19,7 @@ fn a_full_table_after_a_single_topic_is_taken_whole() {
 }
 
 #[test]
-fn a_late_removal_cannot_remove_a_fresh_registration() {
+fn a_late_removal_cannot_remove_a_new_registration() {
     let registered = || {
         let mut w = World::default();
         w.reg(Reg::new("c", "b", 0, "a").topics(TWO));
@@ -132,7 +132,7 @@ fn one_broker_name_in_two_clusters_is_counted_once_per_change() {
 }
 
 #[test]
-fn an_outdated_master_is_told_from_a_switch() {
+fn an_outdated_master_is_distinguished_from_a_switch() {
     let mut w = World::default();
     w.reg(Reg::new("c", "b", 0, "a").topics(TWO).state(2));
     let before = super::world::bytes(&w.table);
@@ -199,7 +199,7 @@ fn a_candidate_with_id_minus_one_takes_no_permission() {
 }
 
 #[test]
-fn a_deleted_topic_that_comes_back_is_told() {
+fn a_deleted_topic_that_comes_back_is_reported() {
     let mut w = World::default();
     w.reg(Reg::new("c", "b", 0, "a").topics(TWO));
     w.delete("t1", None);

@@ -146,8 +146,7 @@ fn outcomes() {
 #[test]
 fn events() {
     let name = |text: &str| Name::from(text);
-    let (cluster, broker, topic) = (name("c"), name("b"), name("t"));
-    let address = name("a");
+    let (cluster, broker, topic, address) = (name("c"), name("b"), name("t"), name("a"));
     let id = -1;
     let registered = Event::BrokerRegistered {
         cluster: cluster.clone(),

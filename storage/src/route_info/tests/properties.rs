@@ -57,7 +57,7 @@ proptest! {
             let before = bytes(&table);
             let prepared = table.prepare(command.clone());
             let at = At { term: 1, index, number: 0 };
-            let decided_elsewhere = matches!(&command.change,
+            let decided_at_another_node = matches!(&command.change,
                 Change::RemoveBrokers(r) if r.decided_in_term.is_some_and(|term| term != 1));
             match &prepared {
                 Prepared::Done(outcome) => {
@@ -69,7 +69,7 @@ proptest! {
                 Prepared::Propose(prepared) => {
                     let (after, outcome, events) = applied(&table, at, prepared);
                     prop_assert!(!outcome.is_refusal());
-                    if !decided_elsewhere {
+                    if !decided_at_another_node {
                         prop_assert_ne!(bytes(&after), before.clone(), "{:?}", prepared);
                         prop_assert!(!events.is_empty() || matches!(command.change, Change::RegisterBroker(_)));
                     }

@@ -23,7 +23,7 @@ pub(super) enum Failed {
 ///
 /// The closure must not leave anything of ours half changed when it unwinds: it calls sled and nothing else.
 pub(super) fn guarded<T>(call: impl FnOnce() -> sled::Result<T>) -> Result<T, Failed> {
-    silence_guarded_panics();
+    mute_guarded_panics();
     GUARDED.with(|guarded| guarded.set(true));
     let result = panic::catch_unwind(AssertUnwindSafe(call));
     GUARDED.with(|guarded| guarded.set(false));
@@ -36,7 +36,7 @@ pub(super) fn guarded<T>(call: impl FnOnce() -> sled::Result<T>) -> Result<T, Fa
 
 /// Adds to the process's panic hook, once: panics of guarded calls print nothing, those of sled's own threads one
 /// line in the log; all others go on to the hook that was there before.
-fn silence_guarded_panics() {
+fn mute_guarded_panics() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         let previous = panic::take_hook();

@@ -1,0 +1,154 @@
+//! The leader, this node's last contact with it, and whether this node may act as the leader.
+
+use crate::api::{LeaderState, NodeId};
+use crate::consensus::raft::Raft;
+use crate::local::LocalNode;
+use openraft::ServerState;
+use openraft::async_runtime::watch::WatchReceiver;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// The leader, this node's last contact with it, and whether this node may act as the leader.
+pub(crate) struct Leadership {
+    local: Arc<LocalNode>,
+    raft: Raft,
+    state: watch::Sender<LeaderState>,
+    /// The term in which this node transfers its leadership: in that term it proposes nothing and has no lease. 0: none.
+    transfer_term: AtomicU64,
+    last_contact: Mutex<Option<Instant>>,
+    /// The term of the leader of the last contact since this process started.
+    contact_term: watch::Sender<u64>,
+}
+
+impl Leadership {
+    /// No leader is known yet.
+    pub(crate) fn new(local: Arc<LocalNode>, raft: Raft) -> Self {
+        Self {
+            local,
+            raft,
+            state: watch::Sender::default(),
+            transfer_term: AtomicU64::new(0),
+            last_contact: Mutex::default(),
+            contact_term: watch::Sender::default(),
+        }
+    }
+
+    /// The leader now.
+    pub(crate) fn state(&self) -> LeaderState {
+        *self.state.borrow()
+    }
+
+    /// The leader, as it changes.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<LeaderState> {
+        self.state.subscribe()
+    }
+
+    /// Takes the leader that openraft reports.
+    pub(crate) fn update(&self, now: LeaderState) {
+        let mut led = false;
+        let changed = self.state.send_if_modified(|state| {
+            let changed = *state != now;
+            led = state.leading;
+            *state = now;
+            changed
+        });
+        let LeaderState { term, leader, leading } = now;
+        // At the leader for operators; at the other nodes for debugging.
+        match changed {
+            true if leading => tracing::info!("term {term}: this node leads"),
+            true if led => tracing::info!("term {term}: this node leads no more; leader {leader:?}"),
+            true => tracing::debug!("term {term}, leader {leader:?}"),
+            false => {}
+        }
+    }
+
+    /// The leader to send requests to: this node itself, or one of recent contact. Another one is likely dead, and
+    /// a request that was sent cannot be taken back.
+    pub(crate) fn leader_to_ask(&self) -> Option<NodeId> {
+        let leader = self.state().leader?;
+        let is_recent = || self.last_contact().is_some_and(|at| at.elapsed() < self.recent());
+        (leader == self.local.id() || is_recent()).then_some(leader)
+    }
+
+    /// A leader without contact for this long counts as lost.
+    pub(crate) fn recent(&self) -> Duration {
+        2 * self.election_timeout_max()
+    }
+
+    /// The longest election timeout: the leader's lease.
+    pub(crate) fn election_timeout_max(&self) -> Duration {
+        Duration::from_millis(self.local.options.timing.election_max_ms)
+    }
+
+    /// The term, if this node leads it with a valid lease right now.
+    pub(crate) fn lease(&self) -> Option<u64> {
+        let term = self.term_to_propose_in()?;
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        if metrics.state != ServerState::Leader || metrics.current_term != term {
+            return None;
+        }
+        let mut voters = metrics.membership_config.voter_ids();
+        let alone = voters.next() == Some(self.local.id()) && voters.next().is_none();
+        let acked = metrics.last_quorum_acked.is_some_and(|at| {
+            use openraft::Instant as _;
+            at.elapsed() < self.election_timeout_max()
+        });
+        (alone || acked).then_some(term)
+    }
+
+    /// The term, if this node leads and does not transfer its leadership.
+    pub(crate) fn term_to_propose_in(&self) -> Option<u64> {
+        let state = self.state();
+        let transfers = self.transfer_term.load(Ordering::Acquire) == state.term;
+        (state.leading && !transfers).then_some(state.term)
+    }
+
+    /// From here on this node proposes nothing and has no lease in that term: its successor may win at once.
+    pub(crate) fn begin_transfer(&self, term: u64) {
+        self.transfer_term.store(term, Ordering::Release);
+    }
+
+    /// The transfer was given up before the successor learned of it.
+    pub(crate) fn cancel_transfer(&self) {
+        self.transfer_term.store(0, Ordering::Release);
+    }
+
+    /// Notes an accepted message of a leader.
+    pub(crate) fn record_contact(&self, term: u64) {
+        self.touch();
+        self.contact_term.send_if_modified(|last| std::mem::replace(last, term) != term);
+    }
+
+    /// The term of the leader of the last contact, as it changes.
+    pub(crate) fn subscribe_contact_term(&self) -> watch::Receiver<u64> {
+        self.contact_term.subscribe()
+    }
+
+    /// Whether this node has had contact with the leader of a term. After a restart the vote still names the leader of
+    /// the time before.
+    pub(crate) fn had_contact_in(&self, term: u64) -> bool {
+        *self.contact_term.borrow() == term
+    }
+
+    /// Time since the last contact with a leader; zero on a leader with a valid lease. On a leader that loses its
+    /// majority the time counts from the last call of this function.
+    pub(crate) fn since_contact(&self) -> Option<Duration> {
+        if self.lease().is_some() {
+            self.touch();
+            return Some(Duration::ZERO);
+        }
+        self.last_contact().map(|at| at.elapsed())
+    }
+
+    fn last_contact(&self) -> Option<Instant> {
+        *self.last_contact.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn touch(&self) {
+        *self.last_contact.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+}

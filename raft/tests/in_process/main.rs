@@ -1,0 +1,14 @@
+//! Consensus from outside: nodes in this process, over real sockets. One program, since most of its build time goes into
+//! openraft's generics.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod batching;
+mod bootstrap;
+mod common;
+mod disk_faults;
+mod lost_messages;
+mod members;
+mod real_disk;
+mod single;
+mod three;

@@ -156,6 +156,11 @@ impl Reporter {
         Some(report)
     }
 
+    /// How long to wait before the next look, when no report is due now and nothing new comes.
+    pub(super) fn wait(&self) -> Duration {
+        if self.urgent { RETRY_AFTER } else { REPORT_EVERY }
+    }
+
     fn is_due(&self, now: Now) -> bool {
         self.urgent || self.last_sent.is_none_or(|at| now.running >= at + REPORT_EVERY)
     }

@@ -9,7 +9,7 @@ use super::messages::{
     Message, Probe, Reply, Report, ReportAnswer, SessionChange, SessionReport, TableStatus,
 };
 use super::removals::ProposalEnd;
-use super::reporter::{REPORT_EVERY, Reporter, answered};
+use super::reporter::{Reporter, answered};
 use super::sessions::{Keyed, Sessions};
 use super::{
     ClosedBy, Counters, LivenessOptions, LivenessStatus, RegistrationStatus, SessionId, SessionsFull,
@@ -232,8 +232,8 @@ impl Tracker {
         {
             return Ok(Message::Ping);
         }
-        // Without contact this node is woken at each tick; the leader's reports are due often.
-        Err(if is_leader { REPORT_EVERY } else { REVIEW_EVERY })
+        // Without contact this node is woken at each tick.
+        Err(if is_leader { self.reporter.wait() } else { REVIEW_EVERY })
     }
 
     /// A node answered a message.
@@ -251,8 +251,11 @@ impl Tracker {
                 }
                 self.reporter.accepted(from, leader, &mut self.sessions);
             }
-            Reply::Report(ReportAnswer { accepted: false, .. }) => self.reporter.failed(now, from),
-            Reply::Received | Reply::IdleTimes(_) | Reply::Refused => {}
+            // A report may be refused whole, by a node that does not understand it.
+            Reply::Report(ReportAnswer { accepted: false, .. }) | Reply::Refused => {
+                self.reporter.failed(now, from);
+            }
+            Reply::Received | Reply::IdleTimes(_) => {}
         }
     }
 

@@ -218,7 +218,7 @@ async fn heartbeats_that_repeat_count_each_time() {
         let beats = requests.filter(|(code, _)| *code == code::BROKER_HEARTBEAT).map(|(_, count)| count);
         (beats.sum::<u64>(), node.running.liveness.totals().counters.heartbeats)
     };
-    let (beats, heard) = counted();
+    let (beats, heartbeats) = counted();
     for (round, sends) in (1..).zip([0, 0, 0, 0, 1, 1, 1, 0]) {
         until("both are idle for a moment", async || brokers.iter().all(|broker| idle_ms(broker) >= 40))
             .await;
@@ -231,7 +231,7 @@ async fn heartbeats_that_repeat_count_each_time() {
         assert_eq!(client.next().await.unwrap().opaque, look_up.opaque);
         client.send_bytes(&frame[frame.len() - 1..]).await;
         client.done(&request(code::GET_NAMESRV_CONFIG, &[])).await;
-        assert_eq!(counted(), (beats + 3 * round, heard + 3 * round));
+        assert_eq!(counted(), (beats + 3 * round, heartbeats + 3 * round));
         assert!(idle_ms(&brokers[sends]) < idle_ms(&brokers[1 - sends]), "round {round}");
     }
     node.stop().await;

@@ -27,7 +27,7 @@ const FIRST_PLACE: Place = 10;
 const BROKERS_MAX: u64 = 10;
 const PLACES_OF_ONE: u64 = 9;
 /// Of 100 that come back, so many do at another place, and speak to some of the nodes only.
-const ELSEWHERE_PERCENT: u64 = 40;
+const OTHER_PLACE_PERCENT: u64 = 40;
 const CLUSTER: &str = "C";
 /// Where brokers listen, the second of a process too.
 const PORT: u16 = 10_911;
@@ -131,7 +131,7 @@ impl Broker {
         let mut seen = record.lock();
         for broker in &self.brokers {
             seen.dead.deaths.remove(&broker.key);
-            seen.living.born(now, broker.key.clone(), self.place, self.timeout);
+            seen.living.started(now, broker.key.clone(), self.place, self.timeout);
             seen.say(now, || {
                 format!(
                     "broker {} starts at {} and speaks to {:?}",
@@ -164,7 +164,7 @@ impl Broker {
     fn settles(&mut self) {
         let mut dice = Dice::of(self.seed, "place", self.number << 32 | self.processes);
         self.nodes = NODES.to_vec();
-        if self.processes > 1 && dice.chance(ELSEWHERE_PERCENT) {
+        if self.processes > 1 && dice.chance(OTHER_PLACE_PERCENT) {
             self.place = FIRST_PLACE + self.number + BROKERS_MAX * (1 + self.processes % (PLACES_OF_ONE - 1));
             let least = if dice.chance(60) { 1 } else { 2 };
             while self.nodes.len() > least {
@@ -188,13 +188,13 @@ impl Broker {
             shared.network.power_off(self.place);
         }
         tasks.iter().for_each(JoinHandle::abort);
-        let told = shared.network.tells_at_once(self.place);
+        let noticed = shared.network.tells_at_once(self.place);
         let mut record = shared.record.lock();
-        let told = told && record.reachability.ends_count(now);
+        let noticed = noticed && record.reachability.ends_count(now);
         for broker in &self.brokers {
             // Who has not registered since it connected has no session whose end tells of it.
             let strong = record.living.died(&broker.key).is_some_and(|life| life.is_strong());
-            let how = match (told && strong, seen) {
+            let how = match (noticed && strong, seen) {
                 (true, true) => How::Seen,
                 (true, false) => How::Vanished,
                 (false, _) => How::Silent,

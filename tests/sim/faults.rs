@@ -128,7 +128,7 @@ impl Faults {
                 world.node(*id).paused_until = world.now + takes + self.dice.ms(2_000, 8_000);
             }),
             11 => NODES.iter().for_each(|id| self.kill(world, *id, takes)),
-            12 => NODES.iter().for_each(|id| world.node(*id).hands_over_to(node)),
+            12 => NODES.iter().for_each(|id| world.node(*id).transfers_leadership_to(node)),
             13 if world.node(node).is_up() => {
                 world.node(node).stops();
                 self.later(world, STOPS_WITHIN, Undo::Kill(node));
@@ -303,7 +303,7 @@ impl Undo {
                 let World { brokers, now, outside, network, record, .. } = world;
                 brokers[broker].start(*now, outside, network, record);
             }
-            Self::Leads(node) => world.nodes.iter().for_each(|other| other.hands_over_to(node)),
+            Self::Leads(node) => world.nodes.iter().for_each(|other| other.transfers_leadership_to(node)),
             Self::Bounce(broker, node, overlaps) => world.brokers[broker].bounces(node, overlaps),
             Self::SlowDisks(lasts) => world.disks_are_slow_for(lasts),
             Self::Weather(permille) => world.network.lock().weather.lost_permille = permille,

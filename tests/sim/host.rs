@@ -22,17 +22,17 @@ pub(crate) const STEP_MS: u64 = 4;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     start: Instant,
-    born: Moment,
+    started: Moment,
 }
 
 impl Clock {
     /// Now; must be asked on the machine.
     pub(crate) fn now(&self) -> Moment {
-        self.born + self.start.elapsed()
+        self.started + self.start.elapsed()
     }
 
     pub(crate) fn instant(&self, at: Moment) -> Instant {
-        self.start + at.saturating_sub(self.born)
+        self.start + at.saturating_sub(self.started)
     }
 
     pub(crate) fn sleep_until(&self, at: Moment) -> Sleep {
@@ -57,7 +57,7 @@ impl Host {
         let _ = seed;
         let runtime = builder.build().unwrap();
         let start = runtime.block_on(async { Instant::now() });
-        Self { runtime, clock: Clock { start, born: now }, at: now }
+        Self { runtime, clock: Clock { start, started: now }, at: now }
     }
 
     pub(crate) fn spawn<T: Send + 'static>(

@@ -28,7 +28,7 @@ pub(crate) struct LeaseModel {
 
 struct Lease {
     timeout: Duration,
-    heard: Option<Moment>,
+    last_heartbeat: Option<Moment>,
     left: Duration,
 }
 
@@ -43,10 +43,10 @@ impl LeaseModel {
     /// These brokers are dead, each with its timeout and the moment at which a node last read something from it.
     pub(crate) fn only(&mut self, dead: &BTreeMap<BrokerKey, (Duration, Option<Moment>)>) {
         self.leases.retain(|key, _| dead.contains_key(key));
-        for (key, (timeout, heard)) in dead {
-            let fresh = || Lease { timeout: *timeout, heard: *heard, left: *timeout };
+        for (key, (timeout, last_heartbeat)) in dead {
+            let fresh = || Lease { timeout: *timeout, last_heartbeat: *last_heartbeat, left: *timeout };
             let lease = self.leases.entry(key.clone()).or_insert_with(fresh);
-            if lease.heard < *heard {
+            if lease.last_heartbeat < *last_heartbeat {
                 *lease = fresh();
             }
         }

@@ -87,7 +87,7 @@ fn invariants_hold_and_there_is_progress() {
         sum(|outcome| outcome.removals),
         sum(|outcome| outcome.writes),
         sum(|outcome| outcome.notices),
-        sum(|outcome| outcome.told),
+        sum(|outcome| outcome.due_notices),
         sum(|outcome| outcome.routes),
     );
     // A simulation in which nothing happens proves nothing.
@@ -95,7 +95,10 @@ fn invariants_hold_and_there_is_progress() {
     assert!(done.iter().all(|outcome| outcome.routes >= 3), "{done:?}");
     assert!(count < 20 || sum(|outcome| outcome.removals) >= 2 * count, "hardly a removal");
     assert!(count < 20 || sum(|outcome| outcome.notices) > count / 2, "hardly a notice");
-    assert!(count < 20 || sum(|outcome| outcome.told) > count / 5, "hardly a notice that had to be given");
+    assert!(
+        count < 20 || sum(|outcome| outcome.due_notices) > count / 5,
+        "hardly a notice that had to be given"
+    );
 }
 
 /// Only a tokio that takes a seed can be held to it.

@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 pub(crate) const NODES: [NodeId; 3] = [1, 2, 3];
 /// How long a leader tries to hand over.
-const HAND_OVER_WITHIN: Duration = Duration::from_secs(2);
+const TRANSFER_WITHIN: Duration = Duration::from_secs(2);
 /// How long the guard keeps brokers whose timeout has passed: as long as a run has time for.
 pub(crate) const GUARD_HOLD: Duration = Duration::from_secs(4);
 
@@ -113,11 +113,11 @@ impl SimNode {
     }
 
     /// It asks for leadership to be handed to another.
-    pub(crate) fn hands_over_to(&self, to: NodeId) {
+    pub(crate) fn transfers_leadership_to(&self, to: NodeId) {
         let (Some(process), Some(running)) = (&self.process, self.running()) else { return };
         process.host.spawn(async move {
             // Another leader, or none: then it stays as it is.
-            let _ = running.node.transfer(Some(to), Instant::now() + HAND_OVER_WITHIN).await;
+            let _ = running.node.transfer(Some(to), Instant::now() + TRANSFER_WITHIN).await;
         });
     }
 
@@ -128,7 +128,7 @@ impl SimNode {
         process.host.spawn(async move {
             running.service.stop();
             if running.node.is_leader_with_lease().is_some() {
-                let _ = running.node.transfer(None, Instant::now() + HAND_OVER_WITHIN).await;
+                let _ = running.node.transfer(None, Instant::now() + TRANSFER_WITHIN).await;
             }
             running.server.stop().await;
             running.liveness.stop();
@@ -154,7 +154,7 @@ impl SimNode {
         };
         host.spawn(starting.run(Arc::clone(&opened)));
         (self.paused_until, self.stopping) = (now, false);
-        self.record.process_born(now, self.id);
+        self.record.process_started(now, self.id);
         self.process = Some(Process { host, node: opened });
     }
 

@@ -25,14 +25,14 @@ const STILL: Duration = Duration::from_millis(40);
 /// A process of a node.
 #[derive(Debug)]
 struct Process {
-    born: Moment,
+    started: Moment,
     ended: Option<Moment>,
     /// Times in which it stood still.
     stood: Vec<(Moment, Moment)>,
     /// Times in which it heard no other node.
     alone: Vec<(Moment, Moment)>,
     /// Times in which it may have been without a majority.
-    apart: Vec<(Moment, Moment)>,
+    cut_off: Vec<(Moment, Moment)>,
 }
 
 /// Adds a moment to stretches of time; there was a look `every` ago.
@@ -46,7 +46,7 @@ fn extend(stretches: &mut Vec<(Moment, Moment)>, now: Moment, every: Duration) {
 
 impl Process {
     /// How long it ran between two moments without losing its majority: what was before counts for nothing after it.
-    fn heard(&self, from: Moment, to: Moment) -> Duration {
+    fn countable_idle(&self, from: Moment, to: Moment) -> Duration {
         let mut longest = Duration::ZERO;
         let mut from = from;
         for (begin, end) in self.alone.iter().filter(|(begin, end)| *end >= *begin + MAJORITY_LOST_AFTER) {
@@ -62,11 +62,11 @@ impl Process {
     /// Before it found its first majority it had none to lose.
     fn is_steady(&self, from: Moment, to: Moment) -> bool {
         let longer = |stretches: &[(Moment, Moment)], than: Duration| {
-            let before = |begin: &Moment| *begin <= self.born + STILL;
+            let before = |begin: &Moment| *begin <= self.started + STILL;
             let mut later = stretches.iter().filter(|(begin, _)| !before(begin));
             later.any(|(begin, end)| *end > from && *end >= *begin + than && *begin + than < to)
         };
-        self.born <= from && !longer(&self.alone, MAJORITY_LOST_AFTER) && !longer(&self.stood, LONG_PAUSE)
+        self.started <= from && !longer(&self.alone, MAJORITY_LOST_AFTER) && !longer(&self.stood, LONG_PAUSE)
     }
 
     /// Until when it may take an end for none of the broker.
@@ -75,7 +75,7 @@ impl Process {
             let long = stretches.iter().filter(|(begin, end)| *end >= *begin + least);
             long.map(|(_, end)| *end + after).max().unwrap_or_default()
         };
-        last(&self.apart, MAYBE_LOST_AFTER, DOUBTED_AFTER_CUT).max(last(
+        last(&self.cut_off, MAYBE_LOST_AFTER, DOUBTED_AFTER_CUT).max(last(
             &self.stood,
             MAYBE_LONG_PAUSE,
             DOUBTED_AFTER_PAUSE,
@@ -84,7 +84,7 @@ impl Process {
 
     /// How long it ran between two moments.
     fn ran(&self, from: Moment, to: Moment) -> Duration {
-        let (from, to) = (from.max(self.born), self.ended.map_or(to, |ended| ended.min(to)));
+        let (from, to) = (from.max(self.started), self.ended.map_or(to, |ended| ended.min(to)));
         let stood = self.stood.iter().map(|(begin, end)| (*end).min(to).saturating_sub((*begin).max(from)));
         to.saturating_sub(from).saturating_sub(stood.sum())
     }
@@ -112,13 +112,13 @@ pub(crate) struct Reachability {
 }
 
 impl Reachability {
-    pub(crate) fn born(&mut self, now: Moment, node: NodeId) {
+    pub(crate) fn started(&mut self, now: Moment, node: NodeId) {
         self.processes.entry(node).or_default().push(Process {
-            born: now,
+            started: now,
             ended: None,
             stood: Vec::new(),
             alone: Vec::new(),
-            apart: Vec::new(),
+            cut_off: Vec::new(),
         });
         self.sights.remove(&node);
     }
@@ -139,7 +139,7 @@ impl Reachability {
                 extend(&mut process.alone, now, every);
             }
             if sight.runs && (sight.speaks_with.is_empty() || !sight.fair) {
-                extend(&mut process.apart, now, every);
+                extend(&mut process.cut_off, now, every);
             }
         }
         let before = self.sights.remove(&node).filter(|(_, before)| *before == sight);
@@ -159,17 +159,21 @@ impl Reachability {
 
     /// How long a node at most could count a silence between two moments. A process that began in between may have been told
     /// by the others.
-    pub(crate) fn heard(&self, node: NodeId, from: Moment, to: Moment) -> Duration {
-        let told = self.processes.get(&node).and_then(|all| all.last()).is_some_and(|last| last.born > from);
-        let whose = self.processes.iter().filter(|(other, _)| told || **other == node);
+    pub(crate) fn countable_idle(&self, node: NodeId, from: Moment, to: Moment) -> Duration {
+        let reported =
+            self.processes.get(&node).and_then(|all| all.last()).is_some_and(|last| last.started > from);
+        let whose = self.processes.iter().filter(|(other, _)| reported || **other == node);
         let processes = whose.flat_map(|(_, processes)| processes);
-        processes.map(|process| process.heard(from, to)).max().unwrap_or_default()
+        processes.map(|process| process.countable_idle(from, to)).max().unwrap_or_default()
     }
 
     /// Whether a node, from one moment to another, neither lost its majority nor stood still for long. In doubt it did not.
     pub(crate) fn is_steady(&self, node: NodeId, from: Moment, to: Moment) -> bool {
         let processes = self.processes.get(&node).into_iter().flatten();
-        processes.rev().find(|process| process.born <= to).is_some_and(|process| process.is_steady(from, to))
+        processes
+            .rev()
+            .find(|process| process.started <= to)
+            .is_some_and(|process| process.is_steady(from, to))
     }
 
     /// Whether each node takes an end now for what it is.

@@ -94,15 +94,15 @@ impl Record {
         }
     }
 
-    pub(crate) fn process_born(&self, now: Moment, node: NodeId) {
+    pub(crate) fn process_started(&self, now: Moment, node: NodeId) {
         let mut seen = self.lock();
         let newest = seen.judged;
-        seen.reachability.born(now, node);
-        seen.notices.born(node, newest);
-        seen.routes.born(now, node);
+        seen.reachability.started(now, node);
+        seen.notices.started(node, newest);
+        seen.routes.started(now, node);
         if seen.routes.readiness.recovery_wait.is_some() {
             // It may show what is old.
-            seen.acknowledged.born(node);
+            seen.acknowledged.started(node);
         }
     }
 

@@ -31,7 +31,7 @@ const VANISHES: u64 = 1;
 const HANGS_FOR_MS: (u64, u64) = (16_000, 20_000);
 const HANGS: u64 = 3;
 /// Between two hand-overs where who leads changes all the time: shorter than any timeout of a broker.
-const HAND_OVER_EVERY_MS: (u64, u64) = (1_200, 2_800);
+const TRANSFER_EVERY_MS: (u64, u64) = (1_200, 2_800);
 /// Where packets are lost, several of those that tell of one end may be.
 const LOST_PACKETS_MARGIN: Duration = Duration::from_secs(1);
 /// Where disks hang often, everything may take this much longer.
@@ -80,7 +80,7 @@ pub(crate) struct Outcome {
     pub(crate) writes: u64,
     pub(crate) notices: u64,
     /// Changes of lowest ids that were to be told once faults were over.
-    pub(crate) told: u64,
+    pub(crate) due_notices: u64,
     pub(crate) routes: u64,
 }
 
@@ -164,9 +164,9 @@ impl World {
     fn step(&mut self) -> Result<(), String> {
         self.network.step(self.now);
         if self.next_change.is_some_and(|at| at <= self.now) {
-            self.next_change = Some(self.now + self.dice.ms(HAND_OVER_EVERY_MS.0, HAND_OVER_EVERY_MS.1));
+            self.next_change = Some(self.now + self.dice.ms(TRANSFER_EVERY_MS.0, TRANSFER_EVERY_MS.1));
             let to = self.dice.pick(&NODES).unwrap();
-            self.nodes.iter().for_each(|node| node.hands_over_to(to));
+            self.nodes.iter().for_each(|node| node.transfers_leadership_to(to));
         }
         let next = self.now + STEP;
         for node in &mut self.nodes {
@@ -226,9 +226,9 @@ impl World {
 
     fn sight(&self, node: NodeId) -> Sight {
         let others = || NODES.into_iter().filter(|other| *other != node && self.runs(*other));
-        let (speaks_with, apart): (Vec<_>, Vec<_>) =
+        let (speaks_with, unlinked): (Vec<_>, Vec<_>) =
             others().partition(|other| self.network.linked(node, *other));
-        let half = apart.into_iter().filter(|other| self.network.half_linked(node, *other)).collect();
+        let half = unlinked.into_iter().filter(|other| self.network.half_linked(node, *other)).collect();
         let fair = self.network.is_fair() && self.now >= self.slow_disks_until;
         Sight { runs: self.runs(node), speaks_with, half, fair }
     }

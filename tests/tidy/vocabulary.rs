@@ -131,27 +131,16 @@ fn in_text(path: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// Where home-made words are still to be replaced. Only to be shortened.
-const NOT_YET_CLEAN: &[&str] =
-    &["raft/tests/", "tests/in_process/connections.rs", "tests/in_process/liveness/", "tests/sim/"];
-
 #[test]
 fn names_use_the_words_of_the_glossary() {
     let mut offenders = Vec::new();
-    let mut stale = NOT_YET_CLEAN.to_vec();
     for source in rust_sources() {
-        let mut found = in_path(&source.path);
+        offenders.extend(in_path(&source.path));
         // The list itself names what it refuses.
         if source.path != "tests/tidy/vocabulary.rs" {
-            found.extend(in_text(&source.path, &source.text));
-        }
-        match NOT_YET_CLEAN.iter().find(|prefix| source.path.starts_with(**prefix)) {
-            Some(prefix) if !found.is_empty() => stale.retain(|other| other != prefix),
-            Some(_) => {}
-            None => offenders.extend(found),
+            offenders.extend(in_text(&source.path, &source.text));
         }
     }
-    offenders.extend(stale.iter().map(|prefix| format!("{prefix} is clean: take it off the list")));
     assert_none("names have home-made words", &offenders);
 }
 

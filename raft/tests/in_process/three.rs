@@ -63,8 +63,8 @@ async fn messages_arrive_in_order_with_their_sender() {
     for (i, answer) in futures_util::future::join_all(asked).await.into_iter().enumerate() {
         assert_eq!(answer.unwrap(), format!("2:{i}"));
     }
-    let nobody = node.message(9, 0, Bytes::new(), in_secs(1)).await.unwrap_err();
-    assert_eq!(nobody.to, 9);
+    let no_node = node.message(9, 0, Bytes::new(), in_secs(1)).await.unwrap_err();
+    assert_eq!(no_node.to, 9);
     cluster.stop().await;
 }
 
@@ -284,7 +284,7 @@ async fn conflicts_pass_through() {
 }
 
 #[tokio::test]
-async fn a_barrier_sees_what_was_acknowledged_elsewhere() {
+async fn a_barrier_sees_what_another_node_acknowledged() {
     let mut cluster = Cluster::started(3, |_| ()).await;
     let leader = cluster.leader().await;
     for round in 0..60 {

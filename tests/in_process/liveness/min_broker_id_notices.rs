@@ -111,7 +111,7 @@ fn said(notice: &RemotingCommand) -> (i32, i64, Option<&str>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_change_is_told_once_and_nothing_after_a_restart() {
+async fn each_change_causes_one_notice_and_a_restart_none() {
     let nodes = nodes::cluster(3).await;
     let (mut one, mut two) = (Port::open().await, Port::open().await);
     let lowest = member(0, "127.0.0.1:9".parse().unwrap());
@@ -123,7 +123,7 @@ async fn each_change_is_told_once_and_nothing_after_a_restart() {
     }
     switch_on(&nodes[0]).await;
     nodes::same_revision(&nodes).await;
-    let mut told = 0;
+    let mut notified = 0;
     for round in 0..4 {
         let mut connection = join(&nodes[round % 3], &lowest).await;
         for port in [&mut one, &mut two] {
@@ -145,9 +145,9 @@ async fn each_change_is_told_once_and_nothing_after_a_restart() {
             let expected = (code::NOTIFY_MIN_BROKER_ID_CHANGE, 1, Some(&*lowest.address));
             assert_eq!(said(&notice), expected, "round {round}");
         }
-        told += 2;
+        notified += 2;
         nodes::same_revision(&nodes).await;
-        assert_eq!(handed_out(&nodes), told);
+        assert_eq!(handed_out(&nodes), notified);
     }
     assert!(one.is_empty() && two.is_empty());
 
@@ -187,10 +187,10 @@ async fn brokers_that_take_no_connection_or_do_not_read_hold_up_neither_the_tabl
     assert!(joined.elapsed() < AT_ONCE, "{:?}", joined.elapsed());
     nodes::same_revision(&nodes).await;
     drop(connection);
-    let (applied, (notice, told)) =
+    let (applied, (notice, notified)) =
         tokio::join!(left(&nodes, &lowest), async { (two.next().await, Instant::now()) });
     assert_eq!(said(&notice).1, 1);
-    let took = told.saturating_duration_since(applied);
+    let took = notified.saturating_duration_since(applied);
     assert!(took < AT_ONCE, "{took:?}");
     gone(&nodes, &Broker { topics: vec![("g_t0".into(), 4)], ..lowest.clone() }).await;
     assert_eq!(failed(), 0, "those to the other are still under way");
@@ -202,7 +202,7 @@ async fn brokers_that_take_no_connection_or_do_not_read_hold_up_neither_the_tabl
 
 /// The leader dies: the next one may tell it again, and tells what follows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_change_is_told_also_when_the_leader_has_just_gone() {
+async fn a_change_causes_a_notice_also_when_the_leader_has_just_gone() {
     let mut nodes = nodes::cluster(3).await;
     let mut two = Port::open().await;
     let former = nodes.remove(nodes::leader(&nodes).await);

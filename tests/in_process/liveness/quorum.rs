@@ -40,7 +40,7 @@ async fn twenty_rounds_that_change_nothing_write_nothing_and_succeed_everywhere(
 
 /// The next leader gives its word instead.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_changes_nothing_is_told_success_also_while_the_leader_changes() {
+async fn a_registration_that_changes_nothing_succeeds_also_while_the_leader_changes() {
     for dies in [false, true] {
         let mut nodes = nodes::cluster(3).await;
         let broker = Broker::new("b", 2);
@@ -85,7 +85,7 @@ async fn registers_in_time(client: &mut Client, broker: &Broker) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_quorum_nothing_is_told_success_and_look_ups_go_on() {
+async fn without_a_quorum_nothing_succeeds_and_look_ups_go_on() {
     let mut nodes = nodes::cluster_with(3, |config| {
         config.service.registration_deadline = Duration::from_secs(3);
         config.service.request_deadline = Duration::from_secs(1);

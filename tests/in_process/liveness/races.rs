@@ -142,7 +142,7 @@ async fn a_removal_a_registration_and_a_heartbeat_at_once_leave_the_broker() {
 
 /// A slave learns where its master is from the answer to its own registration, at whichever node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slave_is_told_its_master_again_after_the_master_was_unknown_for_a_moment() {
+async fn a_slave_gets_its_master_again_after_the_master_was_unknown_for_a_moment() {
     let nodes = nodes::cluster(3).await;
     let master = Broker::new("g", 2);
     let slave = Broker { id: 1, address: "slave.test:10911".into(), ..master.clone() };
@@ -150,23 +150,23 @@ async fn a_slave_is_told_its_master_again_after_the_master_was_unknown_for_a_mom
     for node in &nodes {
         slaves.push(Client::connect(node.address()).await);
     }
-    let told = async |slaves: &mut [Client]| {
-        let mut told = Vec::new();
+    let notices = async |slaves: &mut [Client]| {
+        let mut notices = Vec::new();
         for client in slaves {
             let answer = client.done(&slave.register().with("haServerAddr", "slave:10912")).await;
-            told.push((
+            notices.push((
                 answer.field("masterAddr").map(str::to_owned),
                 answer.field("haServerAddr").map(str::to_owned),
             ));
         }
-        told
+        notices
     };
     let known = (Some("g.test:10911".to_owned()), Some("g:10912".to_owned()));
     let unknown = vec![(None, None); 3];
     for round in 0..3 {
-        assert_eq!(told(&mut slaves).await, unknown, "round {round}");
+        assert_eq!(notices(&mut slaves).await, unknown, "round {round}");
         let connection = registered(&nodes[round], &master).await;
-        assert_eq!(told(&mut slaves).await, vec![known.clone(); 3], "round {round}");
+        assert_eq!(notices(&mut slaves).await, vec![known.clone(); 3], "round {round}");
         drop(connection);
         let gone = |node: &Node| removals(node, &master).len() > round;
         until("the master is gone", async || nodes.iter().all(gone)).await;

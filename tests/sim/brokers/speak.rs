@@ -41,7 +41,7 @@ struct Speaking<'a> {
     beats: u64,
     waiting: BTreeMap<i32, Waiting>,
     /// The version that each broker of the process registered last.
-    told: Vec<u64>,
+    registered_versions: Vec<u64>,
 }
 
 /// A request without an answer.
@@ -110,7 +110,7 @@ impl<'a> Speaking<'a> {
             queries: dice.chance(50),
             beats: 0,
             waiting: BTreeMap::new(),
-            told: vec![0; shared.brokers.len()],
+            registered_versions: vec![0; shared.brokers.len()],
         }
     }
 
@@ -181,9 +181,11 @@ impl<'a> Speaking<'a> {
         let (identity, client) = (&self.shared.brokers[broker], &mut self.connection.client);
         let registering =
             self.waiting.values().any(|asked| asked.broker == broker && asked.what == Words::Registration);
-        let due = |beats: u64| beats.is_multiple_of(BEATS_PER_REGISTRATION) || version != self.told[broker];
+        let due = |beats: u64| {
+            beats.is_multiple_of(BEATS_PER_REGISTRATION) || version != self.registered_versions[broker]
+        };
         if !registering && self.beats.checked_sub(self.weak_for).is_some_and(due) {
-            self.told[broker] = version;
+            self.registered_versions[broker] = version;
             return (Words::Registration, identity.register(client, version));
         }
         if self.queries {
@@ -198,7 +200,7 @@ impl<'a> Speaking<'a> {
         let broker = &self.shared.brokers[asked.broker];
         let key = &broker.key;
         let mut seen = self.shared.record.lock();
-        seen.living.heard(key, (node, self.connection.number));
+        seen.living.answered(key, (node, self.connection.number));
         match asked.what {
             Words::Registration => {
                 seen.answered(asked.at, now, node, key);
@@ -206,7 +208,9 @@ impl<'a> Speaking<'a> {
                 seen.living.registered(asked.at, key, (node, self.connection.number));
             }
             // Then it registers with its next words.
-            Words::Query if answer.field("changed") == Some("true") => self.told[asked.broker] = 0,
+            Words::Query if answer.field("changed") == Some("true") => {
+                self.registered_versions[asked.broker] = 0
+            }
             Words::Query | Words::Heartbeat => {}
         }
     }

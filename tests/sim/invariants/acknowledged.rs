@@ -57,7 +57,7 @@ impl Acknowledged {
     }
 
     /// What a node showed before counts no more.
-    pub(crate) fn born(&mut self, node: NodeId) {
+    pub(crate) fn started(&mut self, node: NodeId) {
         self.keys.values_mut().for_each(|numbers| numbers.at.retain(|other, _| *other != node));
     }
 

@@ -91,9 +91,11 @@ impl Seen {
         leader: Option<(NodeId, Moment)>,
     ) {
         let dead = &mut self.dead;
-        let heard = |death: &Death| network.heard(death.place, death.made).filter(|heard| *heard > death.at);
+        let last_read = |death: &Death| {
+            network.last_read(death.place, death.made).filter(|last_read| *last_read > death.at)
+        };
         let begun = dead.deaths.iter().filter(|(_, death)| now >= death.at);
-        let begun = begun.map(|(key, death)| (key.clone(), (death.timeout, heard(death)))).collect();
+        let begun = begun.map(|(key, death)| (key.clone(), (death.timeout, last_read(death)))).collect();
         dead.leases.only(&begun);
         dead.leases.step(every, leader, &self.reachability);
         let Some((leader, _)) = leader else { return };

@@ -24,11 +24,11 @@ use storage::command::Cause;
 use storage::route_info::BrokerKey;
 
 /// It must be covered for so long to be heard for sure: brokers speak every second, and packets may be late.
-const HEARD_WITHIN: Duration = Duration::from_millis(2_500);
+const HEARTBEAT_WITHIN: Duration = Duration::from_millis(2_500);
 /// A removal that was decided while it was uncovered is carried out within this after it is covered again.
 const DECIDED_EARLIER: Duration = Duration::from_secs(5);
 /// A node may hear so much later, or tell, that a connection has ended.
-const TOLD_WITHIN: Duration = Duration::from_secs(3);
+const REPORTED_WITHIN: Duration = Duration::from_secs(3);
 /// Idle times are known no finer.
 const FINENESS: Duration = Duration::from_millis(2_000);
 
@@ -56,7 +56,7 @@ pub(crate) struct LivingStay {
 }
 
 impl LivingStay {
-    pub(crate) fn born(&mut self, now: Moment, key: BrokerKey, place: Place, timeout: Duration) {
+    pub(crate) fn started(&mut self, now: Moment, key: BrokerKey, place: Place, timeout: Duration) {
         let life = Life {
             place,
             timeout,
@@ -71,7 +71,7 @@ impl LivingStay {
     }
 
     /// Something was answered with success.
-    pub(crate) fn heard(&mut self, key: &BrokerKey, over: Connection) {
+    pub(crate) fn answered(&mut self, key: &BrokerKey, over: Connection) {
         if let Some(life) = self.lives.get_mut(key) {
             life.sessions.entry(over).or_default();
         }
@@ -108,7 +108,7 @@ impl LivingStay {
                 continue;
             }
             let since = *life.covered_since.get_or_insert(now);
-            if now >= since + HEARD_WITHIN
+            if now >= since + HEARTBEAT_WITHIN
                 && let Some(from) = life.uncovered_since.take()
             {
                 life.last_uncovered = Some((from, now));
@@ -134,9 +134,9 @@ impl LivingStay {
             let lately = removed.at <= to + DECIDED_EARLIER;
             let cause = match removed.cause {
                 Cause::Expired { .. } => {
-                    reachability.heard(by, from.max(life.succeeded), to) + FINENESS >= life.timeout
+                    reachability.countable_idle(by, from.max(life.succeeded), to) + FINENESS >= life.timeout
                 }
-                Cause::Disconnected | Cause::Asked => last.is_some_and(|at| at + TOLD_WITHIN >= from),
+                Cause::Disconnected | Cause::Asked => last.is_some_and(|at| at + REPORTED_WITHIN >= from),
             };
             lately && cause
         });

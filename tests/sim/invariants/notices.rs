@@ -16,14 +16,14 @@ use storage::{Position, RouteInfo, Vote};
 const LEADS_STILL: Duration = Duration::from_millis(100);
 
 /// A change is told within this, also when another node begins to lead meanwhile.
-const TOLD_WITHIN: Duration = Duration::from_millis(2_500);
+const REPORTED_WITHIN: Duration = Duration::from_millis(2_500);
 
 type Members = BTreeMap<Name, BTreeSet<Name>>;
 
 #[derive(Default)]
 pub(crate) struct Notices {
     /// When each node's process began: the newest index that any node had applied, and which process it is.
-    born: BTreeMap<NodeId, (u64, u64)>,
+    started: BTreeMap<NodeId, (u64, u64)>,
     /// Until when a node led, if it does no more.
     led: BTreeMap<NodeId, Option<Moment>>,
     /// By process, change and lowest id.
@@ -37,13 +37,13 @@ pub(crate) struct Notices {
     /// Since when nothing goes wrong, if that is so.
     calm_since: Option<Moment>,
     /// Changes that were to be told, and were.
-    told: u64,
+    due: u64,
 }
 
 impl Notices {
     /// `newest`: what any node had applied.
-    pub(crate) fn born(&mut self, node: NodeId, newest: u64) {
-        let (begins, process) = self.born.entry(node).or_default();
+    pub(crate) fn started(&mut self, node: NodeId, newest: u64) {
+        let (begins, process) = self.started.entry(node).or_default();
         (*begins, *process) = (newest, *process + 1);
     }
 
@@ -74,7 +74,7 @@ impl Notices {
         node: NodeId,
         notice: MinBrokerIdNotice,
     ) -> Result<(), String> {
-        let (newest, process) = self.born.get(&node).copied().unwrap_or_default();
+        let (newest, process) = self.started.get(&node).copied().unwrap_or_default();
         let led = self.led.get(&node);
         if !led.is_some_and(|until| until.is_none_or(|until| now <= until + LEADS_STILL)) {
             return Err(format!("node {node}, which does not lead ({led:?}), tells of {notice:?}"));
@@ -121,21 +121,21 @@ impl Notices {
     /// Looks for a change that was told by nobody. `patience`: how much longer it takes in this run.
     pub(crate) fn look(&mut self, now: Moment, patience: Duration) -> Result<(), String> {
         let Some(calm) = self.calm_since else { return Ok(()) };
-        let due = |(at, ..): &(Moment, Position, i64)| *at >= calm && now > *at + TOLD_WITHIN + patience;
+        let due = |(at, ..): &(Moment, Position, i64)| *at >= calm && now > *at + REPORTED_WITHIN + patience;
         for (broker, (at, position, min_id)) in self.changed.extract_if(.., |_, changed| due(changed)) {
-            if !self.handed.iter().any(|(_, _, told, id)| (told, id) == (&position, &min_id)) {
+            if !self.handed.iter().any(|(_, _, due, id)| (due, id) == (&position, &min_id)) {
                 return Err(format!(
                     "nobody tells that {min_id} is the lowest id of {broker} since {at:?}, {position:?}"
                 ));
             }
-            self.told += 1;
+            self.due += 1;
         }
         Ok(())
     }
 
     /// Changes that were judged to be told.
-    pub(crate) fn told(&self) -> u64 {
-        self.told
+    pub(crate) fn due(&self) -> u64 {
+        self.due
     }
 
     pub(crate) fn count(&self) -> u64 {

@@ -57,14 +57,14 @@ pub(crate) struct Routes {
     known: BTreeMap<BrokerKey, Moment>,
     /// When a node had it that has not left that node's table since.
     at: BTreeMap<(NodeId, BrokerKey), Moment>,
-    born: BTreeMap<NodeId, Moment>,
+    started: BTreeMap<NodeId, Moment>,
     /// Look-ups whose answer was bound to be right.
     pub(crate) judged: u64,
 }
 
 impl Routes {
-    pub(crate) fn born(&mut self, now: Moment, node: NodeId) {
-        self.born.insert(node, now);
+    pub(crate) fn started(&mut self, now: Moment, node: NodeId) {
+        self.started.insert(node, now);
         self.at.retain(|(other, _), _| *other != node);
     }
 
@@ -106,7 +106,7 @@ impl Routes {
 
     /// Whether it may show what it had, since it may have found no leader since it began.
     fn may_be_old(&self, now: Moment, node: NodeId) -> bool {
-        let waited = |wait| self.born.get(&node).is_none_or(|born| now >= *born + wait);
+        let waited = |wait| self.started.get(&node).is_none_or(|started| now >= *started + wait);
         self.readiness.recovery_wait.is_some_and(waited)
     }
 
@@ -114,7 +114,7 @@ impl Routes {
     fn must_know(&self, now: Moment, ask: &Ask) -> bool {
         let Some(known) = self.known.get(&ask.master) else { return false };
         let had = self.at.get(&(ask.node, ask.master.clone())).is_some_and(|at| *at <= ask.at);
-        let before_it = self.born.get(&ask.node).is_some_and(|born| *known < *born);
+        let before_it = self.started.get(&ask.node).is_some_and(|started| *known < *started);
         let caught_up = before_it && !self.may_be_old(now, ask.node);
         had && *known <= ask.at || caught_up || ask.linearizable && *known <= ask.at
     }
@@ -125,14 +125,15 @@ impl Routes {
         if self.may_be_old(now, ask.node) {
             return None;
         }
-        let told =
+        let text =
             format!("node {}, asked at {:?} for {}, answers {code} though", ask.node, ask.at, ask.topic());
         if self.readiness.staleness_max.is_some_and(|max| ask.at > alone + max + HEARS_STILL) {
-            return Some(format!("{told} cut off since {alone:?}"));
+            return Some(format!("{text} cut off since {alone:?}"));
         }
         // It has not heard of anybody since it began.
-        let knows_nobody = self.born.get(&ask.node).is_some_and(|born| alone <= *born + BEGINS_WITHIN);
-        knows_nobody.then(|| format!("{told} it has been alone since it began"))
+        let knows_no_node =
+            self.started.get(&ask.node).is_some_and(|started| alone <= *started + BEGINS_WITHIN);
+        knows_no_node.then(|| format!("{text} it has been alone since it began"))
     }
 
     /// `here`: the node's table has the master.
@@ -152,9 +153,9 @@ impl Routes {
         self.judged += u64::from(must);
         if code == TOPIC_NOT_EXIST {
             let known = self.known.get(&ask.master);
-            let born = self.born.get(&node);
+            let started = self.started.get(&node);
             return if must {
-                tells(&format!("does not know it; acknowledged {known:?}, began {born:?}"))
+                tells(&format!("does not know it; acknowledged {known:?}, began {started:?}"))
             } else {
                 Ok(())
             };

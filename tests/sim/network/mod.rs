@@ -60,7 +60,7 @@ pub(crate) struct Inner {
     /// Ends that nodes found, by machine and connection.
     ended: BTreeMap<(Place, u64), Ended>,
     /// When a node last read something, by machine and connection.
-    heard: BTreeMap<(Place, u64), Moment>,
+    last_read: BTreeMap<(Place, u64), Moment>,
     next: u64,
 }
 
@@ -100,7 +100,7 @@ impl Network {
             wires: BTreeMap::new(),
             made: BTreeMap::new(),
             ended: BTreeMap::new(),
-            heard: BTreeMap::new(),
+            last_read: BTreeMap::new(),
             next: 0,
         })))
     }
@@ -129,9 +129,9 @@ impl Network {
     }
 
     /// When a node last read words of a machine from one of the connections that it had made by then.
-    pub(crate) fn heard(&self, place: Place, made: u64) -> Option<Moment> {
+    pub(crate) fn last_read(&self, place: Place, made: u64) -> Option<Moment> {
         let inner = self.lock();
-        inner.heard.range((place, 0)..=(place, made)).map(|(_, at)| *at).max()
+        inner.last_read.range((place, 0)..=(place, made)).map(|(_, at)| *at).max()
     }
 
     /// The number of the last connection that was made.
@@ -228,7 +228,7 @@ impl Inner {
             match found {
                 Found::Eof | Found::Broken => self.ends(number, now),
                 Found::Bytes(_) => {
-                    self.heard.insert((wire.way(end).1, number), now);
+                    self.last_read.insert((wire.way(end).1, number), now);
                 }
                 Found::Nothing(_) => {}
             }

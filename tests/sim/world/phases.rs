@@ -10,7 +10,7 @@ use crate::node::NODES;
 use std::time::Duration;
 
 /// Until a new cluster must be there.
-const BIRTH_MAX: Duration = Duration::from_secs(15);
+const BOOTSTRAP_MAX: Duration = Duration::from_secs(15);
 /// After the last fault there must be progress within this, the longest timeout of a broker not counted.
 const PROGRESS_WITHIN: Duration = Duration::from_secs(12);
 /// And for so long it goes on then.
@@ -18,7 +18,7 @@ const CALM_FOR: Duration = Duration::from_secs(2);
 /// Where leaders change all the time: until a machine that vanished is found out, and a while more.
 const FOUND_OUT_WITHIN: Duration = Duration::from_secs(14);
 /// Everything may take this much longer where who leads changes all the time.
-const HAND_OVER_MARGIN: Duration = Duration::from_secs(1);
+const TRANSFER_MARGIN: Duration = Duration::from_secs(1);
 /// Until the others have no log any more that goes on where a node stopped.
 const SNAPSHOTS_AFTER: Duration = Duration::from_secs(5);
 /// A broker that died within the same second as the leader is gone from the survivors.
@@ -39,7 +39,7 @@ impl World {
         for broker in &mut self.brokers {
             broker.start(self.now, &self.outside, &self.network, &self.record);
         }
-        self.until("after the birth", BIRTH_MAX)?;
+        self.until("after the birth", BOOTSTRAP_MAX)?;
         self.faults(seed)?;
         let longest = self.brokers.iter().map(|broker| broker.timeout).max().unwrap_or_default();
         let patience = PROGRESS_WITHIN + longest + self.record.lock().dead.patience;
@@ -54,7 +54,7 @@ impl World {
             self.a_broker_and_the_leader_die_together(patience)?;
         }
         if self.changing_leaders {
-            self.record.lock().dead.patience += HAND_OVER_MARGIN;
+            self.record.lock().dead.patience += TRANSFER_MARGIN;
             self.next_change = Some(self.now);
         }
         if self.dice.chance(15) {
@@ -79,7 +79,7 @@ impl World {
             removals: seen.removals,
             writes: seen.acknowledged.writes,
             notices: seen.notices.count(),
-            told: seen.notices.told(),
+            due_notices: seen.notices.due(),
             routes: seen.routes.judged,
         })
     }
@@ -130,7 +130,7 @@ impl World {
         let now = self.now;
         self.node(node).start(now);
         self.until("behind a snapshot", patience)?;
-        self.nodes.iter().for_each(|other| other.hands_over_to(node));
+        self.nodes.iter().for_each(|other| other.transfers_leadership_to(node));
         let leads_for = self.dice.ms(0, 1_500);
         self.calm(leads_for)?;
         let seen = self.dice.chance(50);

@@ -247,6 +247,23 @@ fn only_a_disconnect_without_a_later_heartbeat_counts_when_the_other_node_is_los
     }
 }
 
+/// The node reports all of its sessions again when a report got no answer.
+#[test]
+fn a_session_that_is_reported_again_settles_no_disconnect() {
+    let mut world = registered(secs(60), &[2, 3]);
+    world.hang(0);
+    world.close(0, 2, ClosedBy::Peer);
+    world.run(ms(200));
+    world.cut_off(3);
+    world.run(ms(300));
+    world.cut.clear();
+    world.run(ms(300));
+    assert!(world.has(0));
+    world.kill(3);
+    world.run(secs(2));
+    assert_eq!(world.removed, [(key(0), Cause::Disconnected)]);
+}
+
 /// Nothing but a weak session at node 1 holds it in the end.
 #[test]
 fn a_new_strong_session_settles_a_disconnect() {

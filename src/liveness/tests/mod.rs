@@ -1,4 +1,11 @@
-//! What the tests of this room share.
+//! What the tests of this room share, and the rules that all of its parts hold together: trackers of three nodes, driven by
+//! hand.
+
+mod brokers;
+mod guard_rules;
+mod leader_rules;
+mod rules;
+mod world;
 
 use std::time::Duration;
 use storage::route_info::BrokerKey;
@@ -11,4 +18,9 @@ pub(super) fn key(n: impl std::fmt::Display) -> BrokerKey {
 /// Milliseconds.
 pub(super) const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
+}
+
+/// Seconds.
+pub(super) const fn secs(n: u64) -> Duration {
+    ms(n * 1_000)
 }

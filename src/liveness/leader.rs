@@ -154,7 +154,7 @@ impl Leading {
             SessionReport::Incremental(changes) => {
                 changes.iter().for_each(|change| self.change(now, from, change, sessions));
             }
-            SessionReport::Full(full) => self.replace(now, from, full, sessions),
+            SessionReport::Full(full) => self.replace(now, from, full, in_order.first, sessions),
         }
         for (broker, idle_ms) in &report.heartbeats {
             let at = now.in_service.saturating_sub(Duration::from_millis(*idle_ms));
@@ -182,8 +182,9 @@ impl Leading {
         }
     }
 
-    /// A full report replaces everything. A session that vanished without a disconnect was ended by the node.
-    fn replace(&mut self, now: Now, from: NodeId, full: &FullReport, sessions: &mut Sessions) {
+    /// A full report replaces everything. A session that vanished, and not by the peer, was ended by the node. When the
+    /// sessions of the `first` report opened is not known: they only hold their brokers.
+    fn replace(&mut self, now: Now, from: NodeId, full: &FullReport, first: bool, sessions: &mut Sessions) {
         let Some(view) = self.nodes.get_mut(from) else { return };
         let mut before = view.replace(full);
         full.disconnects.iter().for_each(|(broker, _)| view.reported_disconnect(broker.clone()));
@@ -191,14 +192,17 @@ impl Leading {
         for (broker, strength, idle_ms) in &full.sessions {
             let had = before.remove(broker);
             self.leases.renew(broker, now.in_service.saturating_sub(Duration::from_millis(*idle_ms)));
-            if had < Some(*strength) {
+            if had < Some(*strength) && !first {
                 self.opened(broker, *strength, sessions);
             } else if had > Some(*strength) && !disconnects.contains_key(broker) {
                 self.ended(now, broker, End::ByNode, sessions);
             }
         }
-        for (broker, idle_ms) in &full.departed {
+        for (broker, idle_ms, by_peer) in &full.departed {
             self.leases.renew(broker, now.in_service.saturating_sub(Duration::from_millis(*idle_ms)));
+            if *by_peer && before.remove(broker).is_some() {
+                self.disconnects.probe_again(broker);
+            }
         }
         for broker in before.into_keys().filter(|broker| !disconnects.contains_key(broker)) {
             self.ended(now, &broker, End::ByNode, sessions);

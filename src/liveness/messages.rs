@@ -77,8 +77,8 @@ pub(super) enum SessionReport {
 pub(super) struct FullReport {
     /// Brokers with a session there, the strongest one, and milliseconds since the broker was heard there.
     pub(super) sessions: Vec<(BrokerKey, Strength, u64)>,
-    /// Brokers that had a session there, and milliseconds since they were heard.
-    pub(super) departed: Vec<(BrokerKey, u64)>,
+    /// Brokers that had a session there, milliseconds since they were heard, and whether the peer ended the last one.
+    pub(super) departed: Vec<(BrokerKey, u64, bool)>,
     /// Disconnects that no leader has settled yet, each with the registration that the session stood for.
     pub(super) disconnects: Vec<(BrokerKey, Position)>,
 }
@@ -205,7 +205,7 @@ mod tests {
         ];
         let full = FullReport {
             sessions: vec![(broker.clone(), Strength::Weak, 250)],
-            departed: vec![(broker.clone(), 300)],
+            departed: vec![(broker.clone(), 300, true)],
             disconnects: vec![(broker.clone(), at)],
         };
         let cases = [
@@ -215,7 +215,7 @@ mod tests {
             ),
             (
                 report(SessionReport::Full(full)),
-                "01030007020109040101016303613a3100fa01016303613a31fb2c0101016303613a31fb2c010101016303613a31fa01016303613a31",
+                "01030007020109040101016303613a3100fa01016303613a31fb2c010101016303613a31fb2c010101016303613a31fa01016303613a31",
             ),
             (Message::Probe(probe), "0103010904"),
             (Message::Ping, "010302"),

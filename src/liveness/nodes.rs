@@ -95,6 +95,8 @@ impl NodeView {
 pub(super) struct InOrder {
     /// Brokers with a session at the node's former process, which is no more.
     pub(super) lost: Vec<BrokerKey>,
+    /// It is the node's first report to this leader.
+    pub(super) first: bool,
 }
 
 /// All other nodes.
@@ -133,7 +135,7 @@ impl Nodes {
         if !in_order {
             return None;
         }
-        let mut lost = Vec::new();
+        let (mut lost, first) = (Vec::new(), view.process.is_none());
         if !same_process {
             lost = std::mem::take(&mut view.sessions).into_keys().collect();
             view.disconnects.clear();
@@ -146,7 +148,7 @@ impl Nodes {
         if let Some(probe) = report.probe.filter(|probe| probe.term == term) {
             view.probe_answered = view.probe_answered.max(probe.number);
         }
-        Some(InOrder { lost })
+        Some(InOrder { lost, first })
     }
 
     pub(super) fn get_mut(&mut self, node: NodeId) -> Option<&mut NodeView> {

@@ -40,8 +40,8 @@ pub(super) struct Sessions {
     unreported: Vec<BrokerKey>,
     /// Heartbeats since the last report of brokers whose last session has ended.
     last_heartbeats: Vec<(BrokerKey, Duration)>,
-    /// Brokers without a session here, and when each was last heard here.
-    departed: BTreeMap<BrokerKey, Duration>,
+    /// Brokers without a session here, when each was last heard here, and whether the peer ended the last session.
+    departed: BTreeMap<BrokerKey, (Duration, bool)>,
     departed_bytes: usize,
     /// Disconnects that the leader has not settled yet, with the registration that each session stood for.
     disconnects: BTreeMap<BrokerKey, Position>,
@@ -183,7 +183,7 @@ impl Sessions {
                 }
                 self.brokers.remove(&key);
                 if registered {
-                    self.keep_departed(&key, last_heartbeat);
+                    self.keep_departed(&key, last_heartbeat, end != End::ByNode);
                 }
             }
             if let End::Disconnect(incarnation) = end {
@@ -195,11 +195,11 @@ impl Sessions {
     }
 
     /// Beyond the limits the next leader begins to count at zero.
-    fn keep_departed(&mut self, key: &BrokerKey, last_heartbeat: Duration) {
+    fn keep_departed(&mut self, key: &BrokerKey, last_heartbeat: Duration, by_peer: bool) {
         let bytes = self.departed_bytes + key.name_bytes();
         if self.departed.len() < DISCONNECTS_MAX && bytes <= NAMES_BYTES_MAX {
             self.departed_bytes = bytes;
-            self.departed.insert(key.clone(), last_heartbeat);
+            self.departed.insert(key.clone(), (last_heartbeat, by_peer));
         }
     }
 
@@ -254,6 +254,12 @@ impl Sessions {
         last_heartbeat
     }
 
+    /// While this node reports to no leader nothing is gathered: the next report is a full one.
+    pub(super) fn forget_unreported(&mut self) {
+        self.unreported.clear();
+        self.last_heartbeats.clear();
+    }
+
     /// Whether brokers were heard since the last report.
     pub(super) fn has_unreported(&self) -> bool {
         !self.unreported.is_empty()
@@ -261,7 +267,7 @@ impl Sessions {
 
     /// All sessions, and when each broker was heard: nothing is unreported after it.
     pub(super) fn full_report(&mut self, now: Duration) -> FullReport {
-        self.unreported.clear();
+        self.forget_unreported();
         let sessions = self.brokers.iter_mut().filter_map(|(key, broker)| {
             broker.is_unreported = false;
             Some((key.clone(), broker.strength()?, millis(now.saturating_sub(broker.last_heartbeat))))
@@ -270,7 +276,8 @@ impl Sessions {
         // The order of a hash map follows from more than what is in it.
         sessions.sort_unstable();
         let departed = self.departed.iter();
-        let departed = departed.map(|(key, at)| (key.clone(), millis(now.saturating_sub(*at))));
+        let departed =
+            departed.map(|(key, (at, by_peer))| (key.clone(), millis(now.saturating_sub(*at)), *by_peer));
         FullReport { sessions, departed: departed.collect(), disconnects: self.disconnects() }
     }
 
@@ -289,7 +296,7 @@ impl Sessions {
     /// In-service time of a broker's last heartbeat here.
     pub(super) fn last_heartbeat(&self, key: &BrokerKey) -> Option<Duration> {
         let here = self.brokers.get(key).map(|broker| broker.last_heartbeat);
-        here.or_else(|| self.departed.get(key).copied())
+        here.or_else(|| self.departed.get(key).map(|(at, _)| *at))
     }
 
     /// The strongest session of a broker here.
@@ -305,7 +312,7 @@ impl Sessions {
     /// All brokers that were heard here, in no order: key and in-service time of the last heartbeat.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&BrokerKey, Duration)> {
         let here = self.brokers.iter().map(|(key, broker)| (key, broker.last_heartbeat));
-        here.chain(self.departed.iter().map(|(key, at)| (key, *at)))
+        here.chain(self.departed.iter().map(|(key, (at, _))| (key, *at)))
     }
 
     /// Heartbeats that were refused since no further session fits.

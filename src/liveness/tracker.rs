@@ -389,6 +389,9 @@ impl Tracker {
     pub(super) fn tick(&mut self, now: Instant, leader: Option<&Leader<'_>>) {
         let now = self.clock.advance(now);
         self.wakes.senders |= !self.clock.reached_leader_within(PING_AFTER);
+        if self.leading.is_some() || self.reporter.leader().is_none() {
+            self.sessions.forget_unreported();
+        }
         let Some(leading) = &mut self.leading else { return };
         leading.tick(now);
         if now.running >= self.reviewed + REVIEW_EVERY {

@@ -5,7 +5,7 @@ use super::super::messages::{
     FullReport, LeaderAnswer, Message, Reply, Report, ReportAnswer, SessionReport, TableStatus,
 };
 use super::super::tracker::Tracker;
-use super::super::{ClosedBy, LivenessOptions, RegistrationStatus, SessionsFull, Strength};
+use super::super::{ClosedBy, LivenessOptions, RegistrationStatus, SessionId, SessionsFull, Strength};
 use super::brokers::{assert_about, registered};
 use super::world::{NODES, Proposals, STEP, World};
 use super::{key, ms, secs};
@@ -309,4 +309,20 @@ fn heartbeats_of_a_thousand_brokers_are_a_few_reports_and_no_proposal() {
     assert_eq!((world.last_index(), world.proposed), (entries, 0));
     let per_heartbeat = (world.bytes_sent - bytes) / (5 * BROKERS * 2);
     assert!(per_heartbeat < 30, "{per_heartbeat} bytes of reports for a heartbeat at one node");
+}
+
+/// A leader never reports, and must not gather what it would report.
+#[test]
+fn connections_that_come_and_go_at_the_leader_leave_nothing_behind() {
+    let mut world = World::new();
+    for n in 0..200 {
+        let (now, session) = (world.now, SessionId(1_000_000 + n));
+        world.tracker(1).heartbeat(now, session, &key(1), Strength::Weak, None).unwrap();
+        world.tracker(1).close(now, session, ClosedBy::ThisNode);
+        world.run(STEP);
+    }
+    world.elect(2);
+    let now = world.now;
+    let Ok(Message::Report(report)) = world.tracker(1).poll(now, 2) else { panic!("no report") };
+    assert!(report.heartbeats.len() <= 1, "{} times the same broker", report.heartbeats.len());
 }

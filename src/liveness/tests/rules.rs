@@ -423,3 +423,30 @@ fn a_refused_removal_is_decided_again() {
     world.run(ms(150));
     assert!(!world.has(0));
 }
+
+#[test]
+fn the_end_of_a_weak_session_is_not_lost_with_a_report() {
+    let mut world = registered(secs(120), &[1]);
+    world.heartbeat(0, 2, Strength::Weak).unwrap();
+    world.run(secs(1));
+    world.cut.insert((1, 2));
+    world.kill_broker(0);
+    world.run(ms(100));
+    world.cut.clear();
+    world.run(secs(5));
+    assert!(!world.has(0));
+}
+
+/// The strong session is older than the disconnect, and the new leader sees it for the first time.
+#[test]
+fn an_old_strong_session_in_the_first_full_report_settles_no_disconnect() {
+    let mut world = registered(secs(60), &[2, 3]);
+    world.hang(0);
+    world.close(0, 2, ClosedBy::Peer);
+    world.run(ms(200));
+    world.elect(1);
+    world.run(ms(200));
+    world.kill(3);
+    world.run(secs(5));
+    assert!(!world.has(0));
+}

@@ -400,7 +400,7 @@ impl Leading {
     /// How the proposal of the guard ended.
     pub(super) fn guard_proposed(&mut self, now: Now, end: ProposalEnd) {
         self.guard_is_proposed = false;
-        if end != ProposalEnd::Applied {
+        if !matches!(end, ProposalEnd::Applied(_)) {
             self.guard_not_before = now.running + PROPOSE_AGAIN_AFTER;
         }
     }

@@ -14,8 +14,8 @@ pub(super) const DOUBT_FOR: Duration = Duration::from_secs(1);
 /// What a proposal came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProposalEnd {
-    /// Applied.
-    Applied,
+    /// Applied by this index at the latest.
+    Applied(u64),
     /// Certainly not carried out.
     Refused,
     /// It may yet be.
@@ -75,19 +75,19 @@ impl Removals {
         self.last
     }
 
-    /// A proposal ended. Unless its outcome is unknown, its brokers may be decided on again.
+    /// A proposal ended. If it was refused, its brokers may be decided on again.
     pub(super) fn ended(&mut self, now: Duration, batch: u64, end: ProposalEnd) {
         let Some(state) = self.batches.get_mut(&batch) else { return };
         match end {
-            ProposalEnd::Unknown => {
-                *state = State::Doubtful(now);
-                return;
+            ProposalEnd::Unknown => *state = State::Doubtful(now),
+            // Its brokers count as proposed until the leases have followed the table: the guard must miss none of them.
+            ProposalEnd::Applied(index) => *state = State::SettledBy(index),
+            ProposalEnd::Refused => {
+                self.not_before = now + PROPOSE_AGAIN_AFTER;
+                self.batches.remove(&batch);
+                self.brokers.retain(|_, (of, _)| *of != batch);
             }
-            ProposalEnd::Refused => self.not_before = now + PROPOSE_AGAIN_AFTER,
-            ProposalEnd::Applied => {}
         }
-        self.batches.remove(&batch);
-        self.brokers.retain(|_, (of, _)| *of != batch);
     }
 
     /// Whether a doubtful batch waits to learn the end of the log.
@@ -105,7 +105,7 @@ impl Removals {
         }
     }
 
-    /// Settles doubtful batches that can no longer be applied, or were.
+    /// The leases have followed the table up to this index: settles batches that can no longer be applied, or were.
     pub(super) fn applied(&mut self, index: u64) {
         self.batches.retain(|_, state| !matches!(state, State::SettledBy(by) if *by <= index));
         let Self { batches, brokers, .. } = self;
@@ -140,6 +140,16 @@ mod tests {
         assert!(!removals.contains(&key(), AT));
         assert!(!removals.may_propose(Duration::ZERO));
         assert!(removals.may_propose(PROPOSE_AGAIN_AFTER));
+    }
+
+    #[test]
+    fn an_applied_batch_counts_as_proposed_until_the_leases_have_followed() {
+        let (mut removals, batch) = removals();
+        removals.ended(Duration::ZERO, batch, ProposalEnd::Applied(9));
+        removals.applied(8);
+        assert!(removals.contains(&key(), AT) && removals.may_propose(Duration::ZERO));
+        removals.applied(9);
+        assert_eq!(removals.brokers().len(), 0);
     }
 
     #[test]

@@ -273,7 +273,7 @@ async fn propose(driver: &Driver, node: &Node, term: u64, change: Change) -> Pro
     let origin = Origin { node: driver.node_id, peer: "".into(), unix_ms: driver.runtime.unix_ms() };
     let deadline = Instant::now() + PROPOSE_WITHIN;
     match node.propose_in_term(term, Command { origin, change }, deadline).await {
-        Ok(_) => ProposalEnd::Applied,
+        Ok(proposed) => ProposalEnd::Applied(proposed.position.index),
         Err(error) => {
             tracing::debug!(term, %error, "a decision was not proposed; it is made again from what is then known");
             ProposalEnd::from(error)

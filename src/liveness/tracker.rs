@@ -419,9 +419,10 @@ impl Tracker {
     /// How the proposal of a removal ended.
     pub(super) fn proposed(&mut self, now: Instant, term: u64, batch: u64, end: ProposalEnd) {
         let now = self.clock.advance(now);
-        self.counters.removals_retried += u64::from(end != ProposalEnd::Applied);
+        self.counters.removals_retried += u64::from(!matches!(end, ProposalEnd::Applied(_)));
         if let Some(leading) = self.leading.as_mut().filter(|leading| leading.term == term) {
             leading.removals.ended(now.running, batch, end);
+            leading.removals.applied(self.followed);
         }
         self.wakes.decider = true;
     }

@@ -211,7 +211,7 @@ fn a_node_joins_is_promoted_and_the_first_one_is_removed() {
     let request = log.iter().find(|line| line.contains("asked to change the members")).unwrap();
     assert!(request.contains("peer=127.0.0.1:") && request.contains(&second.peers()), "{request}");
     let changed = log.last().unwrap();
-    let what = format!("as node 1 was asked: node 2 at {} joins as a learner", second.peers());
+    let what = format!("asked at node 1: node 2 at {} joins as a learner", second.peers());
     assert!(changed.contains("INFO") && changed.contains(&what), "{changed}");
     until("the learner serves what was there before it", || {
         program_succeeds(&["kv", "get", "-n", &second.at(), "NS", "key"])

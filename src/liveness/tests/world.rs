@@ -237,14 +237,15 @@ impl World {
         if let Some(active) = decision.guard {
             self.commit(&[Change::SetEvictionGuard(SetEvictionGuard { active })]);
             let (now, term) = (self.now, self.term);
-            self.tracker(id).guard_proposed(now, term, ProposalEnd::Applied);
+            let last = self.last_index();
+            self.tracker(id).guard_proposed(now, term, ProposalEnd::Applied(last));
         }
         let Some(batch) = decision.removal else { return };
         self.proposed += 1;
         match self.proposals {
             Proposals::Applied => {
                 self.carry_out(&batch);
-                self.end_proposal(&batch, ProposalEnd::Applied);
+                self.end_proposal(&batch, ProposalEnd::Applied(self.last_index()));
             }
             Proposals::Refused => self.end_proposal(&batch, ProposalEnd::Refused),
             Proposals::Pending => self.pending.push(batch),

@@ -1,7 +1,7 @@
 //! Removals that this leader has proposed and not yet seen applied.
 
 use raft::ProposeError;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use storage::Position;
 use storage::route_info::BrokerKey;
@@ -10,6 +10,19 @@ use storage::route_info::BrokerKey;
 pub(super) const PROPOSE_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// After an unknown outcome, before the leader takes it that nothing more of it can enter the log.
 pub(super) const DOUBT_FOR: Duration = Duration::from_secs(1);
+
+/// What an entry meant for liveness.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Applied {
+    /// Brokers whose registration may have changed.
+    pub(super) touched: BTreeSet<BrokerKey>,
+    /// Brokers removed by expiry.
+    pub(super) expired: Vec<BrokerKey>,
+    /// Brokers removed by disconnect.
+    pub(super) disconnected: Vec<BrokerKey>,
+    /// Whether the guard is active from now on, when that changed.
+    pub(super) guard: Option<bool>,
+}
 
 /// What a proposal came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::leader::{Decision, Leader, Leading};
 use super::messages::{
     Message, Probe, Reply, Report, ReportAnswer, SessionChange, SessionReport, TableStatus,
 };
-use super::removals::ProposalEnd;
+use super::removals::{Applied, ProposalEnd};
 use super::reporter::{Reporter, answered};
 use super::sessions::{Keyed, Sessions};
 use super::{
@@ -25,19 +25,6 @@ use tokio::time::Instant;
 
 /// Between two looks at what needs no hurry.
 const REVIEW_EVERY: Duration = Duration::from_secs(1);
-
-/// What an entry meant for liveness.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Applied {
-    /// Brokers whose registration may have changed.
-    pub(super) touched: BTreeSet<BrokerKey>,
-    /// Brokers removed by expiry.
-    pub(super) expired: Vec<BrokerKey>,
-    /// Brokers removed by disconnect.
-    pub(super) disconnected: Vec<BrokerKey>,
-    /// Whether the guard is active from now on, when that changed.
-    pub(super) guard: Option<bool>,
-}
 
 /// Tasks that the caller must wake.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -4,8 +4,8 @@
 use super::super::clock::LATENESS_MAX;
 use super::super::leader::{Batch, Leader};
 use super::super::messages::{Message, Reply};
-use super::super::removals::ProposalEnd;
-use super::super::tracker::{Applied, Tracker};
+use super::super::removals::{Applied, ProposalEnd};
+use super::super::tracker::Tracker;
 use super::super::{ClosedBy, LivenessOptions, SessionId, Strength};
 use super::ms;
 use raft::NodeId;

@@ -251,10 +251,13 @@ impl Leading {
 
     /// The answer to a report that was taken.
     pub(super) fn answer(&mut self, from: NodeId, report: &Report, leader: &Leader<'_>) -> LeaderAnswer {
-        let status = |broker: &BrokerKey| (broker.clone(), self.status(leader, broker));
-        let mut statuses: Vec<_> = report.confirm.iter().map(status).collect();
-        let last_heartbeat = report.heartbeats.iter().map(|(broker, _)| status(broker));
-        statuses.extend(last_heartbeat.filter(|(_, status)| !matches!(status, TableStatus::Registered(_))));
+        let status = |broker| (broker, self.status(leader, broker));
+        let confirmed = report.confirm.iter().map(status);
+        // Brokers that the answer does not mention are registered: nearly all of those that were heard.
+        let unregistered = report.heartbeats.iter().map(|(broker, _)| status(broker));
+        let unregistered = unregistered.filter(|(_, status)| !matches!(status, TableStatus::Registered(_)));
+        let statuses = confirmed.chain(unregistered);
+        let statuses = statuses.map(|(broker, status)| (broker.clone(), status)).collect();
         let settled = self.nodes.get_mut(from).map(NodeView::take_settled).unwrap_or_default();
         LeaderAnswer { term: self.term, applied: leader.applied(), statuses, settled }
     }

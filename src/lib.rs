@@ -13,8 +13,9 @@
 //! - [`route_cache`]: encoded routes. [`handlers`]: the rules of a nameserver, synchronous.
 //! - [`liveness`]: which brokers are alive; the only reader of the clock.
 //! - [`event_log`]: the events of applied entries as log lines.
+//! - [`min_broker_id`]: notices of a changed lowest broker id.
 //! - [`service`]: carries requests out; the only way of a request to Raft.
-//! - [`server`]: sockets, limits, drain, notices to brokers.
+//! - [`server`]: sockets, limits, drain.
 //! - [`node`]: settings, ports and handles of a node. `data_directory`: opens its files.
 //! - [`admin`]: the HTTP port. `run`: starts and stops a node.
 //! - [`config`]: the settings of a node from flags, environment and file; [`cli`]: the command line.
@@ -30,6 +31,7 @@ mod data_directory;
 pub mod event_log;
 pub mod handlers;
 pub mod liveness;
+pub mod min_broker_id;
 pub mod node;
 pub mod protocol;
 pub mod route_cache;

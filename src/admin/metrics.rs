@@ -240,7 +240,12 @@ fn liveness(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {
         counters.report_gaps,
     )?;
     out.counter("pauses", "Pauses of this process: it was not scheduled", None, counters.pauses)?;
-    out.counter("min_broker_id_notices", "Notices of a changed lowest broker id", None, counters.notices)?;
+    out.counter(
+        "min_broker_id_notices",
+        "Notices of a changed lowest broker id",
+        None,
+        running.notices.due.get(),
+    )?;
     let notices = [("sent", &running.notices.sent), ("failed", &running.notices.failed)];
     out.counted(
         "min_broker_id_notice_sends",

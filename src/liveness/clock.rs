@@ -1,5 +1,7 @@
-//! The in-service clock: by it every idle time is measured.
+//! The in-service clock: by it every idle time is measured. And the contact with other nodes that it depends on.
 
+use raft::NodeId;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -12,6 +14,10 @@ pub(super) const LATENESS_MAX: Duration = Duration::from_millis(200);
 const LONG_PAUSE: Duration = Duration::from_secs(3);
 /// Contact with a leader or with a majority lasts this long after its last proof.
 pub(super) const CONTACT_FOR: Duration = Duration::from_secs(1);
+/// A node that has not reached its leader for this long pings the voters.
+pub(super) const PING_AFTER: Duration = Duration::from_millis(400);
+/// Between two pings of one voter.
+const PING_EVERY: Duration = Duration::from_millis(200);
 /// After a cut, TCP delivers what a peer sent before it this late: it sends again at growing intervals.
 const LATE_AFTER_CUT: Duration = Duration::from_secs(10);
 /// After a pause, this node reads what waits in its sockets this late.
@@ -125,6 +131,40 @@ impl InServiceClock {
     }
 }
 
+/// When the other nodes answered this one: whether it reaches a majority while it has no leader. During an election it
+/// does, when it is cut off it does not.
+#[derive(Debug, Default)]
+pub(super) struct Contact {
+    /// Running time of each node's last answer.
+    answers: BTreeMap<NodeId, Duration>,
+    /// Running time of the last ping to each voter.
+    pings: BTreeMap<NodeId, Duration>,
+}
+
+impl Contact {
+    /// Whether a ping of a voter is due; if so it counts as sent.
+    pub(super) fn ping(&mut self, now: Now, to: NodeId) -> bool {
+        let due = self.pings.get(&to).is_none_or(|at| now.running >= *at + PING_EVERY);
+        if due {
+            self.pings.insert(to, now.running);
+        }
+        due
+    }
+
+    /// A node answered a message.
+    pub(super) fn answered(&mut self, now: Now, from: NodeId) {
+        self.answers.insert(from, now.running);
+    }
+
+    /// Whether a majority of the voters, this node included if it is one, has answered within [`CONTACT_FOR`].
+    pub(super) fn has_majority(&self, now: Now, this_node: NodeId, members: &[(NodeId, bool)]) -> bool {
+        let lately = |at: &Duration| now.running <= *at + CONTACT_FOR;
+        let reached = |node: NodeId| node == this_node || self.answers.get(&node).is_some_and(lately);
+        let voters = members.iter().filter(|(_, votes)| *votes).map(|(node, _)| *node);
+        voters.clone().filter(|node| reached(*node)).count() * 2 > voters.count()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,5 +257,29 @@ mod tests {
         let mut late = InServiceClock::new(read.at);
         late.advance(read.at + LONG_PAUSE);
         assert_eq!(late.trust_disconnects_after(), Duration::ZERO, "it was not read yet");
+    }
+
+    fn now(n: u64) -> Now {
+        Now { running: ms(n), in_service: ms(0) }
+    }
+
+    #[test]
+    fn a_majority_of_the_voters_must_have_answered_lately() {
+        let mut contact = Contact::default();
+        let members = [(1, true), (2, true), (3, true), (4, false)];
+        contact.answered(now(100), 4);
+        assert!(!contact.has_majority(now(100), 1, &members), "a learner is no voter");
+        contact.answered(now(100), 3);
+        assert!(contact.has_majority(now(1_100), 1, &members));
+        assert!(!contact.has_majority(now(1_101), 1, &members));
+        assert!(!contact.has_majority(now(100), 4, &members), "a learner needs two voters");
+        assert!(Contact::default().has_majority(now(0), 1, &[(1, true)]), "a node alone is its majority");
+    }
+
+    #[test]
+    fn pings_are_paced() {
+        let mut contact = Contact::default();
+        let due = [(0, 2), (0, 3), (199, 2), (200, 2)].map(|(at, to)| contact.ping(now(at), to));
+        assert_eq!(due, [true, true, false, true]);
     }
 }

@@ -2,10 +2,8 @@
 
 use super::leader::Leader;
 use super::messages::{Message, Reply};
-use super::notices::{MinBrokerIdNotice, Notices};
 use super::tracker::Tracker;
 use super::{IdleTimes, LivenessOptions, SessionId, SessionsFull, Strength};
-use crate::warn_limit::WarnLimit;
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use raft::{Node, NodeId, PeerMessages};
@@ -34,11 +32,8 @@ pub(super) struct Driver {
     pub(super) decider: Notify,
     /// Raised when a message must go at once.
     pub(super) urgent: watch::Sender<()>,
-    pub(super) notices: Mutex<Notices>,
     pub(super) stop: CancellationToken,
     expired: mpsc::UnboundedSender<SessionId>,
-    outbox: mpsc::Sender<MinBrokerIdNotice>,
-    dropped: WarnLimit,
 }
 
 impl Driver {
@@ -46,7 +41,6 @@ impl Driver {
         options: &LivenessOptions,
         runtime: Arc<dyn Runtime>,
         expired: mpsc::UnboundedSender<SessionId>,
-        outbox: mpsc::Sender<MinBrokerIdNotice>,
     ) -> Self {
         let tracker = Tracker::new(options, runtime.random_u64(), Instant::now());
         Self {
@@ -56,11 +50,8 @@ impl Driver {
             runtime,
             decider: Notify::new(),
             urgent: watch::Sender::new(()),
-            notices: Mutex::default(),
             stop: CancellationToken::new(),
             expired,
-            outbox,
-            dropped: WarnLimit::new(),
         }
     }
 
@@ -149,21 +140,6 @@ impl Driver {
         for session in sessions {
             // The receiver is gone when the server has stopped, and it has closed all of them.
             let _ = self.expired.send(session);
-        }
-    }
-
-    /// Hands notices out.
-    pub(super) fn hand_out(&self, notices: Vec<MinBrokerIdNotice>) {
-        for notice in notices {
-            match self.outbox.try_send(notice) {
-                Ok(()) => self.with(|tracker, _| tracker.count_notice()),
-                Err(mpsc::error::TrySendError::Full(notice)) => {
-                    if let Some(held_back) = self.dropped.allow() {
-                        tracing::warn!(broker = %notice.broker, held_back, "min-broker-id notice dropped: too many wait");
-                    }
-                }
-                Err(mpsc::error::TrySendError::Closed(_)) => {}
-            }
         }
     }
 

@@ -44,18 +44,10 @@ impl Leader<'_> {
 /// What the leader must do now.
 #[derive(Debug, Default)]
 pub(super) struct Decision {
-    /// One entry to propose in the leader's term.
-    pub(super) removal: Option<Batch>,
+    /// Brokers to remove with one entry, if any.
+    pub(super) removals: Vec<Removal>,
     /// The guard to propose: whether it is active from now on.
     pub(super) guard: Option<bool>,
-}
-
-/// Brokers to remove together.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Batch {
-    pub(super) number: u64,
-    pub(super) term: u64,
-    pub(super) brokers: Vec<Removal>,
 }
 
 /// See the module's documentation.
@@ -278,8 +270,8 @@ impl Leading {
             self.decides = true;
             self.leases.extend_all(now.in_service);
         }
-        let removal = self.decide_removals(now, leader, guard, sessions);
-        Decision { removal, guard: self.decide_guard(now, leader, guard) }
+        let removals = self.decide_removals(now, leader, guard, sessions);
+        Decision { removals, guard: self.decide_guard(now, leader, guard) }
     }
 
     fn decide_removals(
@@ -288,15 +280,15 @@ impl Leading {
         leader: &Leader<'_>,
         guard: &mut Guard,
         sessions: &Sessions,
-    ) -> Option<Batch> {
+    ) -> Vec<Removal> {
         let mut gone = self.disconnected_now(now, leader, guard, sessions);
         if !self.removals.may_propose(now.running) {
-            return None;
+            return Vec::new();
         }
         gone.extend(self.expired_now(now, leader));
         let candidates: Vec<_> = gone.iter().filter_map(|(key, at)| self.candidate(key, *at)).collect();
         if candidates.is_empty() {
-            return None;
+            return Vec::new();
         }
         let population = self.population(guard);
         let proposed = self.count_guarded(guard, self.removals.brokers());
@@ -305,12 +297,11 @@ impl Leading {
             self.leases.postpone(&candidate.key, guard.kept_until(candidate));
         }
         go.truncate(REMOVALS_MAX);
-        if go.is_empty() {
-            return None;
+        let removals: Vec<_> = go.iter().filter_map(|gone| self.removal(now, gone)).collect();
+        if !removals.is_empty() {
+            self.removals.propose(go.into_iter().map(|gone| (gone.key, gone.incarnation)));
         }
-        let brokers: Vec<_> = go.iter().filter_map(|gone| self.removal(now, gone)).collect();
-        let number = self.removals.propose(go.into_iter().map(|gone| (gone.key, gone.incarnation)));
-        Some(Batch { number, term: self.term, brokers })
+        removals
     }
 
     /// How many of these brokers count for the guard.

@@ -7,7 +7,6 @@
 //! `removals`, `guard`. Nothing but `driver` and `tasks` waits, spawns or reads a clock.
 
 mod clock;
-mod contact;
 mod disconnects;
 mod driver;
 mod guard;
@@ -15,7 +14,6 @@ mod leader;
 mod leases;
 mod messages;
 mod nodes;
-mod notices;
 mod removals;
 mod reporter;
 mod sessions;
@@ -26,7 +24,6 @@ mod tracker;
 #[cfg(test)]
 mod tests;
 
-pub use notices::MinBrokerIdNotice;
 pub use status::{Counters, GuardStatus, LivenessStatus, NodeStatus, Strength, Totals};
 
 use driver::Driver;
@@ -39,9 +36,6 @@ use storage::route_info::BrokerKey;
 use storage::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-
-/// Notices that wait to be sent; more are dropped, with a warning.
-pub const NOTICES_WAITING_MAX: usize = 1_024;
 
 /// A connection of this node, numbered since the process started. Never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -128,8 +122,6 @@ pub struct Parts {
     pub messages: Arc<dyn PeerMessages>,
     /// Connections to close since a broker of theirs expired (answer the close with [`ClosedBy::ThisNode`]).
     pub expired: mpsc::UnboundedReceiver<SessionId>,
-    /// Notices to send to brokers. When the receiver is slow, notices are dropped and counted in the log.
-    pub notices: mpsc::Receiver<MinBrokerIdNotice>,
 }
 
 /// The handle that connections and the service use. Clones are the same.
@@ -149,9 +141,8 @@ impl Liveness {
     #[allow(clippy::new_ret_no_self, reason = "the handle is one of several parts")]
     pub fn new(options: LivenessOptions, runtime: Arc<dyn Runtime>) -> Parts {
         let (expired_to, expired) = mpsc::unbounded_channel();
-        let (notices_to, notices) = mpsc::channel(NOTICES_WAITING_MAX);
-        let driver = Arc::new(Driver::new(&options, runtime, expired_to, notices_to));
-        Parts { liveness: Self { driver: driver.clone() }, messages: driver, expired, notices }
+        let driver = Arc::new(Driver::new(&options, runtime, expired_to));
+        Parts { liveness: Self { driver: driver.clone() }, messages: driver, expired }
     }
 
     /// Starts reporting and deciding; a second call does nothing. Must be called within a Tokio runtime.

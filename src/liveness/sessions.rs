@@ -13,8 +13,8 @@ use storage::route_info::BrokerKey;
 pub(super) const BROKERS_PER_CONNECTION_MAX: usize = 1_024;
 /// Bytes of the names of all brokers with a session, and of those with a pending disconnect: what a full report carries.
 pub(super) const NAMES_BYTES_MAX: usize = 8 << 20;
-/// Pending disconnects that are kept for full reports, and departed brokers.
-const DISCONNECTS_MAX: usize = 65_536;
+/// Pending disconnects that are kept for full reports, and departed brokers likewise.
+const KEPT_MAX: usize = 65_536;
 
 /// Hashes under a random key: peers choose the names of brokers and must not be able to choose their hashes. The key is
 /// given, since a simulated run must follow from its seed.
@@ -31,6 +31,49 @@ impl BuildHasher for Keyed {
     }
 }
 
+/// A value for each of some brokers, bounded by [`KEPT_MAX`] and [`NAMES_BYTES_MAX`]: what does not fit is not kept.
+#[derive(Debug)]
+struct Bounded<V> {
+    values: BTreeMap<BrokerKey, V>,
+    names_bytes: usize,
+}
+
+impl<V> Default for Bounded<V> {
+    fn default() -> Self {
+        Self { values: BTreeMap::new(), names_bytes: 0 }
+    }
+}
+
+impl<V> Bounded<V> {
+    fn insert(&mut self, key: &BrokerKey, value: V) {
+        if let Some(kept) = self.values.get_mut(key) {
+            *kept = value;
+        } else if self.values.len() < KEPT_MAX && self.names_bytes + key.name_bytes() <= NAMES_BYTES_MAX {
+            self.names_bytes += key.name_bytes();
+            self.values.insert(key.clone(), value);
+        }
+    }
+
+    fn remove(&mut self, key: &BrokerKey) {
+        if self.values.remove(key).is_some() {
+            self.names_bytes -= key.name_bytes();
+        }
+    }
+
+    fn retain(&mut self, keep: impl Fn(&BrokerKey, &V) -> bool) {
+        let dropped = self.values.extract_if(.., |key, value| !keep(key, value));
+        self.names_bytes -= dropped.map(|(key, _)| key.name_bytes()).sum::<usize>();
+    }
+
+    fn get(&self, key: &BrokerKey) -> Option<&V> {
+        self.values.get(key)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&BrokerKey, &V)> {
+        self.values.iter()
+    }
+}
+
 /// Sessions of this node.
 #[derive(Debug)]
 pub(super) struct Sessions {
@@ -38,14 +81,12 @@ pub(super) struct Sessions {
     brokers: HashMap<BrokerKey, BrokerSessions, Keyed>,
     /// Brokers that were heard since the last report, each once.
     unreported: Vec<BrokerKey>,
-    /// Heartbeats since the last report of brokers whose last session has ended.
-    last_heartbeats: Vec<(BrokerKey, Duration)>,
     /// Brokers without a session here, when each was last heard here, and whether the peer ended the last session.
-    departed: BTreeMap<BrokerKey, (Duration, bool)>,
-    departed_bytes: usize,
-    /// Disconnects that the leader has not settled yet, with the registration that each session stood for.
-    disconnects: BTreeMap<BrokerKey, Position>,
-    disconnects_bytes: usize,
+    /// Beyond the limits the next leader begins to count at zero.
+    departed: Bounded<(Duration, bool)>,
+    /// Disconnects that the leader has not settled yet, with the registration that each session stood for. Beyond the
+    /// limits a disconnect is reported as a change only: when that is lost, the broker leaves by its timeout.
+    disconnects: Bounded<Position>,
     /// Pairs of a connection and a broker.
     sessions: usize,
     names_bytes: usize,
@@ -80,11 +121,8 @@ impl Sessions {
             connections: HashMap::new(),
             brokers: HashMap::with_hasher(keyed),
             unreported: Vec::new(),
-            last_heartbeats: Vec::new(),
-            departed: BTreeMap::new(),
-            departed_bytes: 0,
-            disconnects: BTreeMap::new(),
-            disconnects_bytes: 0,
+            departed: Bounded::default(),
+            disconnects: Bounded::default(),
             sessions: 0,
             names_bytes: 0,
             sessions_max,
@@ -178,64 +216,33 @@ impl Sessions {
             };
             if left.is_none() {
                 let (last_heartbeat, registered) = (broker.last_heartbeat, !broker.not_registered);
-                if broker.is_unreported {
-                    self.last_heartbeats.push((key.clone(), last_heartbeat));
-                }
                 self.brokers.remove(&key);
                 if registered {
-                    self.keep_departed(&key, last_heartbeat, end != End::ByNode);
+                    self.departed.insert(&key, (last_heartbeat, end != End::ByNode));
                 }
             }
             if let End::Disconnect(incarnation) = end {
-                self.keep_disconnect(&key, incarnation);
+                let newest = self.disconnects.get(&key).copied().max(Some(incarnation));
+                self.disconnects.insert(&key, newest.unwrap_or(incarnation));
             }
             changes.push(SessionChange::Ended(key, left, end));
         }
         changes
     }
 
-    /// Beyond the limits the next leader begins to count at zero.
-    fn keep_departed(&mut self, key: &BrokerKey, last_heartbeat: Duration, by_peer: bool) {
-        let bytes = self.departed_bytes + key.name_bytes();
-        if self.departed.len() < DISCONNECTS_MAX && bytes <= NAMES_BYTES_MAX {
-            self.departed_bytes = bytes;
-            self.departed.insert(key.clone(), (last_heartbeat, by_peer));
-        }
-    }
-
     /// A broker was removed from the table.
     pub(super) fn forget_departed(&mut self, key: &BrokerKey) {
-        if self.departed.remove(key).is_some() {
-            self.departed_bytes -= key.name_bytes();
-        }
-    }
-
-    /// Beyond the limits a disconnect is reported as a change only: when that is lost, the broker leaves by its timeout.
-    fn keep_disconnect(&mut self, key: &BrokerKey, incarnation: Position) {
-        if let Some(kept) = self.disconnects.get_mut(key) {
-            *kept = incarnation.max(*kept);
-        } else if self.disconnects.len() < DISCONNECTS_MAX
-            && self.disconnects_bytes + key.name_bytes() <= NAMES_BYTES_MAX
-        {
-            self.disconnects_bytes += key.name_bytes();
-            self.disconnects.insert(key.clone(), incarnation);
-        }
+        self.departed.remove(key);
     }
 
     /// A disconnect needs no report any more: the broker has a session here, or the leader said so.
     pub(super) fn settle(&mut self, key: &BrokerKey) {
-        if self.disconnects.remove(key).is_some() {
-            self.disconnects_bytes -= key.name_bytes();
-        }
+        self.disconnects.remove(key);
     }
 
     /// Drops the disconnects that `keep` does not want: those whose removal was applied.
     pub(super) fn retain_disconnects(&mut self, keep: impl Fn(&BrokerKey, Position) -> bool) {
-        if self.disconnects.is_empty() {
-            return;
-        }
         self.disconnects.retain(|key, incarnation| keep(key, *incarnation));
-        self.disconnects_bytes = self.disconnects.keys().map(BrokerKey::name_bytes).sum();
     }
 
     /// Disconnects that the leader has not settled yet.
@@ -243,21 +250,23 @@ impl Sessions {
         self.disconnects.iter().map(|(key, incarnation)| (key.clone(), *incarnation)).collect()
     }
 
-    /// Takes the brokers that were heard since the last call, about `max` at most, with the in-service time of each.
+    /// Takes the brokers that were heartbeats since the last call, about `max` at most, with the in-service time of each.
     pub(super) fn take_unreported(&mut self, max: usize) -> Vec<(BrokerKey, Duration)> {
-        let mut last_heartbeat = std::mem::take(&mut self.last_heartbeats);
         let keys = self.unreported.split_off(self.unreported.len().saturating_sub(max));
-        last_heartbeat.extend(keys.into_iter().filter_map(|key| {
-            let broker = self.brokers.get_mut(&key)?;
-            std::mem::take(&mut broker.is_unreported).then_some((key, broker.last_heartbeat))
-        }));
-        last_heartbeat
+        let heartbeats = keys.into_iter().filter_map(|key| {
+            let at = match self.brokers.get_mut(&key) {
+                Some(broker) => std::mem::take(&mut broker.is_unreported).then_some(broker.last_heartbeat),
+                // Its last session has ended since.
+                None => self.departed.get(&key).map(|(at, _)| *at),
+            };
+            Some((key, at?))
+        });
+        heartbeats.collect()
     }
 
     /// While this node reports to no leader nothing is gathered: the next report is a full one.
     pub(super) fn forget_unreported(&mut self) {
         self.unreported.clear();
-        self.last_heartbeats.clear();
     }
 
     /// Whether brokers were heard since the last report.
@@ -384,17 +393,20 @@ mod tests {
     #[test]
     fn pending_disconnects_are_bounded_and_end_with_a_strong_session() {
         let mut sessions = Sessions::new(Keyed::default(), usize::MAX);
-        for n in 0..DISCONNECTS_MAX + 10 {
+        for n in 0..KEPT_MAX + 10 {
             hear(&mut sessions, 1, &key(n)).unwrap();
             assert_eq!(close(&mut sessions, 1).len(), 1, "reported as a change");
         }
-        assert_eq!(sessions.disconnects().len(), DISCONNECTS_MAX);
+        assert_eq!(sessions.disconnects().len(), KEPT_MAX);
         sessions.heartbeat(AT, SessionId(2), &key(0), Strength::Weak, None).unwrap();
-        assert_eq!(sessions.disconnects().len(), DISCONNECTS_MAX, "a weak session only holds the broker");
+        assert_eq!(sessions.disconnects().len(), KEPT_MAX, "a weak session only holds the broker");
         hear(&mut sessions, 2, &key(0)).unwrap();
-        assert_eq!(sessions.disconnects().len(), DISCONNECTS_MAX - 1);
+        assert_eq!(sessions.disconnects().len(), KEPT_MAX - 1);
         sessions.retain_disconnects(|broker, _| *broker == key(5));
-        assert_eq!((sessions.disconnects().len(), sessions.disconnects_bytes), (1, key(5).name_bytes()));
+        assert_eq!(
+            (sessions.disconnects().len(), sessions.disconnects.names_bytes),
+            (1, key(5).name_bytes())
+        );
     }
 
     #[test]

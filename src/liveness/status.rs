@@ -81,6 +81,4 @@ pub struct Counters {
     pub pauses: u64,
     /// Heartbeats refused with SYSTEM_BUSY, since no further session fits.
     pub sessions_refused: u64,
-    /// NOTIFY_MIN_BROKER_ID_CHANGE notices handed out.
-    pub notices: u64,
 }

@@ -3,21 +3,21 @@
 
 use super::clock::LATENESS_MAX;
 use super::driver::{CHANNEL_STREAM, Driver};
-use super::leader::{Batch, Decision};
+use super::leader::Decision;
 use super::messages::{Message, Reply};
 use super::removals::{Applied, ProposalEnd};
-use raft::{AppliedEntry, Node, NodeId};
+use raft::{AppliedEntry, Node, NodeId, ProposeError};
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
-use storage::command::{Cause, Name, Origin, RemoveBrokers, SetEvictionGuard};
+use storage::command::{Cause, Name, Origin, Removal, RemoveBrokers, SetEvictionGuard};
 use storage::outcome::{Event, RemovedBy};
 use storage::route_info::BrokerKey;
 use storage::{Change, Command};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
-use tokio::time::{Instant, MissedTickBehavior, timeout};
+use tokio::time::{Instant, MissedTickBehavior, sleep, timeout};
 
 /// Between two ticks.
 const TICK_EVERY: Duration = Duration::from_millis(50);
@@ -26,8 +26,10 @@ const _: () = assert!(TICK_EVERY.as_millis() * 2 < LATENESS_MAX.as_millis(), "a 
 const MEMBERS_EVERY: Duration = Duration::from_secs(1);
 /// For a message and its answer.
 const MESSAGE_WITHIN: Duration = Duration::from_secs(1);
-/// For the proposal of a removal.
+/// For a proposal.
 const PROPOSE_WITHIN: Duration = Duration::from_millis(2_500);
+/// After an unknown outcome: from then on nothing more of the proposal can enter the log.
+const DOUBT_FOR: Duration = Duration::from_secs(1);
 
 /// Runs until the driver is stopped.
 pub(super) fn start(driver: &Arc<Driver>, node: Node) {
@@ -112,12 +114,7 @@ impl Follower {
             match next {
                 Ok(entry) if entry.replaced => self.follow_all(),
                 Ok(entry) => self.applied(&entry),
-                Err(RecvError::Lagged(missed)) => {
-                    tracing::warn!(
-                        "{missed} entries were applied unseen: no min-broker-id notices go out for them"
-                    );
-                    self.follow_all();
-                }
+                Err(RecvError::Lagged(_)) => self.follow_all(),
                 Err(RecvError::Closed) => return false,
             }
             next = match entries.try_recv() {
@@ -139,11 +136,6 @@ impl Follower {
             .driver
             .with(|tracker, now| tracker.applied(now, entry.id.index, &applied, &self.node.table()));
         self.driver.close(to_close.into_iter().collect());
-        let leads = self.node.leadership().borrow().leading;
-        let mut notices = self.driver.notices.lock().unwrap_or_else(PoisonError::into_inner);
-        let due = notices.applied(Instant::now(), entry, leads);
-        drop(notices);
-        self.driver.hand_out(due);
     }
 
     fn look_at_members(&mut self) {
@@ -173,20 +165,11 @@ impl Follower {
     fn decide(&self) {
         let decision = self.driver.with_leader(|tracker, now, leader| {
             tracker.tick(now, leader);
-            if leader.is_some() && tracker.wants_last_index(now) {
-                let last = self.node.status().last.map_or(0, |id| id.index);
-                tracker.last_index(now, last);
-            }
             leader.map(|leader| (tracker.decide(now, leader), leader.term))
         });
-        let term = decision.as_ref().map(|(_, term)| *term);
-        let mut notices = self.driver.notices.lock().unwrap_or_else(PoisonError::into_inner);
-        let due = notices.leads(Instant::now(), term);
-        drop(notices);
-        self.driver.hand_out(due);
-        let Some((Decision { removal, guard }, term)) = decision else { return };
-        if let Some(batch) = removal {
-            spawn(&self.driver, propose_removal(self.driver.clone(), self.node.clone(), batch));
+        let Some((Decision { removals, guard }, term)) = decision else { return };
+        if !removals.is_empty() {
+            spawn(&self.driver, propose_removals(self.driver.clone(), self.node.clone(), term, removals));
         }
         if let Some(active) = guard {
             spawn(&self.driver, propose_guard(self.driver.clone(), self.node.clone(), term, active));
@@ -254,11 +237,10 @@ async fn deliver(node: &Node, to: NodeId, message: &Message) -> Result<Reply, St
     Reply::decode(&reply).map_err(|error| error.to_string())
 }
 
-async fn propose_removal(driver: Arc<Driver>, node: Node, batch: Batch) {
-    let Batch { number, term, brokers } = batch;
+async fn propose_removals(driver: Arc<Driver>, node: Node, term: u64, brokers: Vec<Removal>) {
     let change = Change::RemoveBrokers(RemoveBrokers { brokers, decided_in_term: Some(term) });
     let end = propose(&driver, &node, term, change).await;
-    driver.with(|tracker, now| tracker.proposed(now, term, number, end));
+    driver.with(|tracker, now| tracker.proposed(now, term, end));
 }
 
 async fn propose_guard(driver: Arc<Driver>, node: Node, term: u64, active: bool) {
@@ -275,7 +257,11 @@ async fn propose(driver: &Driver, node: &Node, term: u64, change: Change) -> Pro
         Ok(proposed) => ProposalEnd::Applied(proposed.position.index),
         Err(error) => {
             tracing::debug!(term, %error, "a decision was not proposed; it is made again from what is then known");
-            ProposalEnd::from(error)
+            if matches!(error, ProposeError::Refused(_)) {
+                return ProposalEnd::Refused;
+            }
+            sleep(DOUBT_FOR).await;
+            ProposalEnd::Unknown(node.status().last.map_or(0, |id| id.index))
         }
     }
 }

@@ -1,8 +1,7 @@
 //! All of liveness as one plain structure: every input comes with the moment at which it came. Nothing here waits, reads a
 //! clock or sends anything.
 
-use super::clock::{InServiceClock, Now, millis};
-use super::contact::{Contact, PING_AFTER};
+use super::clock::{Contact, InServiceClock, Now, PING_AFTER, millis};
 use super::guard::Guard;
 use super::leader::{Decision, Leader, Leading};
 use super::messages::{
@@ -403,12 +402,12 @@ impl Tracker {
         decision
     }
 
-    /// How the proposal of a removal ended.
-    pub(super) fn proposed(&mut self, now: Instant, term: u64, batch: u64, end: ProposalEnd) {
+    /// How the proposal of removals ended.
+    pub(super) fn proposed(&mut self, now: Instant, term: u64, end: ProposalEnd) {
         let now = self.clock.advance(now);
         self.counters.removals_retried += u64::from(!matches!(end, ProposalEnd::Applied(_)));
         if let Some(leading) = self.leading.as_mut().filter(|leading| leading.term == term) {
-            leading.removals.ended(now.running, batch, end);
+            leading.removals.ended(now.running, end);
             leading.removals.applied(self.followed);
         }
         self.wakes.decider = true;
@@ -419,21 +418,6 @@ impl Tracker {
         let now = self.clock.advance(now);
         if let Some(leading) = self.leading.as_mut().filter(|leading| leading.term == term) {
             leading.guard_proposed(now, end);
-        }
-    }
-
-    /// Whether a proposal of unknown outcome waits to learn where this leader's log ends.
-    pub(super) fn wants_last_index(&mut self, now: Instant) -> bool {
-        let now = self.clock.advance(now);
-        self.leading.as_ref().is_some_and(|leading| leading.removals.wants_last_index(now.running))
-    }
-
-    /// Where this leader's log ends.
-    pub(super) fn last_index(&mut self, now: Instant, index: u64) {
-        let now = self.clock.advance(now);
-        if let Some(leading) = &mut self.leading {
-            leading.removals.last_index(now.running, index);
-            leading.removals.applied(self.followed);
         }
     }
 
@@ -481,10 +465,5 @@ impl Tracker {
         let (pauses, sessions_refused) = (self.clock.pauses(), self.sessions.refused());
         let counters = Counters { pauses, sessions_refused, ..self.counters };
         Totals { guard: self.guard.status(now.in_service, held), counters }
-    }
-
-    /// A min-broker-id notice was handed out.
-    pub(super) fn count_notice(&mut self) {
-        self.counters.notices += 1;
     }
 }

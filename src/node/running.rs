@@ -2,8 +2,8 @@
 
 use crate::event_log::ConflictCounters;
 use crate::liveness::Liveness;
+use crate::min_broker_id::NoticeCounters;
 use crate::server::Server;
-use crate::server::notice::NoticeCounters;
 use crate::service::Service;
 use std::net::SocketAddr;
 use std::sync::Arc;

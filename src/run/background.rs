@@ -3,12 +3,10 @@
 use super::settings_mismatch;
 use crate::admin;
 use crate::event_log;
-use crate::liveness::MinBrokerIdNotice;
+use crate::min_broker_id;
 use crate::node::{NodeConfig, RunningNode};
-use crate::server::notice;
 use std::sync::Arc;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 /// Tasks that end when this is dropped.
@@ -18,17 +16,14 @@ pub(super) struct BackgroundTasks {
 
 impl BackgroundTasks {
     /// Starts them: readiness, notices to brokers, the event log, the check of the settings file, and HTTP.
-    pub(super) fn start(
-        running: &RunningNode,
-        config: &NodeConfig,
-        notices: mpsc::Receiver<MinBrokerIdNotice>,
-        http: Option<TcpListener>,
-    ) -> Self {
+    pub(super) fn start(running: &RunningNode, config: &NodeConfig, http: Option<TcpListener>) -> Self {
         let service = Arc::clone(&running.service);
         let (counters, serialization) = (Arc::clone(&running.notices), config.server.serialization);
+        let (notices, following) = min_broker_id::follow(&running.node, Arc::clone(&counters));
         let mut tasks = vec![
             tokio::spawn(async move { service.follow().await }),
-            tokio::spawn(notice::send_all(notices, serialization, counters)),
+            tokio::spawn(following),
+            tokio::spawn(min_broker_id::send_all(notices, serialization, counters)),
             tokio::spawn(event_log::log_events(running.node.clone(), Arc::clone(&running.conflicts))),
             tokio::spawn(event_log::log_kv_sizes(running.node.clone())),
             tokio::spawn(settings_mismatch::warn_once(

@@ -43,7 +43,7 @@ pub async fn run(
     let log = LogOptions { cache_bytes: config.recent_log_bytes, ..LogOptions::default() };
     let directory = data_directory::open(&config.data, config.node_id, Arc::clone(&runtime), log).await?;
     let parts = Liveness::new(config.liveness.clone(), Arc::clone(&runtime));
-    let liveness::Parts { liveness, messages, expired, notices } = parts;
+    let liveness::Parts { liveness, messages, expired } = parts;
     let peers = Arc::new(TcpPeers::new(listeners.peers));
     let node = open_node(&config, &directory, &runtime, messages, Arc::clone(&peers), peer_address).await?;
     liveness.start(node.clone());
@@ -66,7 +66,7 @@ pub async fn run(
         conflicts: Arc::default(),
         node,
     };
-    let background = BackgroundTasks::start(&running, &config, notices, listeners.http);
+    let background = BackgroundTasks::start(&running, &config, listeners.http);
     let (server, clients) = (running.server.clone(), listeners.clients);
     tokio::pin!(shutdown);
     let ended = tokio::select! {

@@ -3,14 +3,12 @@
 //! - [`Server`] accepts connections and stops. [`connection`] is one task per connection: it decodes requests, answers
 //!   look-ups at once, and writes once per buffer. [`worker`] carries out the requests that have to wait.
 //! - [`admission`] is the one place that admits a connection or a request, [`socket`] the one that sets a socket up.
-//! - [`notice`] sends min-broker-id notices to brokers.
 
 mod admission;
 mod connection;
 mod counters;
 mod limits;
 mod message;
-pub mod notice;
 mod options;
 mod registry;
 mod repeated_heartbeat;

@@ -9,6 +9,7 @@ use crate::record::Record;
 use raft::{Member, NodeId, Options, Parts, SnapshotPolicy, Timing};
 use raft_namesrv::handlers::NodeSettings;
 use raft_namesrv::liveness::{self, Liveness, LivenessOptions, SessionId};
+use raft_namesrv::min_broker_id;
 use raft_namesrv::server::{Server, ServerOptions};
 use raft_namesrv::service::{ReadinessOptions, Ready, Service, ServiceOptions};
 use std::net::SocketAddr;
@@ -223,14 +224,8 @@ impl Starting {
             ..LivenessOptions::new(self.id)
         };
         options.sessions_max = self.setup.sessions_max.unwrap_or(options.sessions_max);
-        let liveness::Parts { liveness, messages, expired, mut notices } =
+        let liveness::Parts { liveness, messages, expired } =
             Liveness::new(options, Arc::clone(&self.runtime));
-        let (record, id) = (Arc::clone(&self.record), self.id);
-        tokio::spawn(async move {
-            while let Some(notice) = notices.recv().await {
-                record.lock().noticed(clock.now(), id, notice);
-            }
-        });
         self.network.listen(self.id, &peer_address(self.id), Some(PEERS_PATIENCE));
         let node = match raft::Node::open(self.options(), self.parts(disk, messages)).await {
             Ok(node) => node,
@@ -239,6 +234,14 @@ impl Starting {
             }
         };
         liveness.start(node.clone());
+        let (mut notices, following) = min_broker_id::follow(&node, Arc::default());
+        tokio::spawn(following);
+        let (record, id) = (Arc::clone(&self.record), self.id);
+        tokio::spawn(async move {
+            while let Some(notice) = notices.recv().await {
+                record.lock().noticed(clock.now(), id, notice);
+            }
+        });
         let (record, id) = (Arc::clone(&self.record), self.id);
         let (followed, network) = (node.clone(), Arc::clone(&self.network));
         tokio::spawn(async move { record.follow(id, followed, clock, &network).await });

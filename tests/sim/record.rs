@@ -15,7 +15,7 @@ use crate::invariants::routes::{Ask, Routes};
 use crate::network::Network;
 use crate::reachability::Reachability;
 use raft::{AppliedEntry, NodeId};
-use raft_namesrv::liveness::MinBrokerIdNotice;
+use raft_namesrv::min_broker_id::MinBrokerIdNotice;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use storage::command::Cause;

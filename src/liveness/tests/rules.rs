@@ -395,14 +395,13 @@ fn a_removal_of_unknown_outcome_is_not_decided_twice() {
         world.proposals = Proposals::Pending;
         world.hang(0);
         world.run(secs(11));
-        let batch = world.pending[0].clone();
-        world.end_proposal(&batch, ProposalEnd::Unknown);
+        let removals = world.pending.remove(0);
+        world.end_proposal(ProposalEnd::Unknown(world.last_index() + 1));
         world.run(secs(10));
         assert_eq!(world.proposed, 1, "it may stand in the log");
-        world.pending.clear();
         world.proposals = Proposals::Applied;
         if committed {
-            world.carry_out(&batch);
+            world.carry_out(&removals);
         } else {
             world.commit(&[]);
         }

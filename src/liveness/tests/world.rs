@@ -2,7 +2,7 @@
 //! is plain code with explicit time, and everything follows from the calls.
 
 use super::super::clock::LATENESS_MAX;
-use super::super::leader::{Batch, Leader};
+use super::super::leader::Leader;
 use super::super::messages::{Message, Reply};
 use super::super::removals::{Applied, ProposalEnd};
 use super::super::tracker::Tracker;
@@ -11,7 +11,7 @@ use super::ms;
 use raft::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use storage::command::{Cause, Origin, RemoveBrokers, SetEvictionGuard};
+use storage::command::{Cause, Origin, Removal, RemoveBrokers, SetEvictionGuard};
 use storage::outcome::{Event, RemovedBy};
 use storage::route_info::BrokerKey;
 use storage::{Change, Command, LogId, RouteInfo};
@@ -61,8 +61,8 @@ pub(super) struct World {
     pub(super) table: RouteInfo,
     log: Vec<Entry>,
     pub(super) proposals: Proposals,
-    pub(super) pending: Vec<Batch>,
-    /// Batches that were proposed.
+    pub(super) pending: Vec<Vec<Removal>>,
+    /// How many proposals of removals were made.
     pub(super) proposed: usize,
     /// Brokers that were removed by expiry or disconnect.
     pub(super) removed: Vec<(BrokerKey, Cause)>,
@@ -227,41 +227,37 @@ impl World {
 
     fn decide(&mut self) {
         let Some(id) = self.leader.filter(|id| self.has_lease(*id)) else { return };
-        let last = self.last_index() + self.pending.len() as u64;
-        let decision = self.with_leader(id, |tracker, now, leader| {
-            if tracker.wants_last_index(now) {
-                tracker.last_index(now, last);
-            }
-            tracker.decide(now, leader.unwrap())
-        });
+        let decision = self.with_leader(id, |tracker, now, leader| tracker.decide(now, leader.unwrap()));
         if let Some(active) = decision.guard {
             self.commit(&[Change::SetEvictionGuard(SetEvictionGuard { active })]);
             let (now, term) = (self.now, self.term);
             let last = self.last_index();
             self.tracker(id).guard_proposed(now, term, ProposalEnd::Applied(last));
         }
-        let Some(batch) = decision.removal else { return };
+        if decision.removals.is_empty() {
+            return;
+        }
         self.proposed += 1;
         match self.proposals {
             Proposals::Applied => {
-                self.carry_out(&batch);
-                self.end_proposal(&batch, ProposalEnd::Applied(self.last_index()));
+                self.carry_out(&decision.removals);
+                self.end_proposal(ProposalEnd::Applied(self.last_index()));
             }
-            Proposals::Refused => self.end_proposal(&batch, ProposalEnd::Refused),
-            Proposals::Pending => self.pending.push(batch),
+            Proposals::Refused => self.end_proposal(ProposalEnd::Refused),
+            Proposals::Pending => self.pending.push(decision.removals),
         }
     }
 
-    /// The entry of a batch is committed.
-    pub(super) fn carry_out(&mut self, batch: &Batch) {
-        let removal = RemoveBrokers { brokers: batch.brokers.clone(), decided_in_term: Some(batch.term) };
+    /// The entry of removals that were decided in this term is committed.
+    pub(super) fn carry_out(&mut self, brokers: &[Removal]) {
+        let removal = RemoveBrokers { brokers: brokers.to_vec(), decided_in_term: Some(self.term) };
         self.commit(&[Change::RemoveBrokers(removal)]);
     }
 
     /// The leader learns how a proposal ended.
-    pub(super) fn end_proposal(&mut self, batch: &Batch, end: ProposalEnd) {
-        let (now, leader) = (self.now, self.leader.unwrap());
-        self.tracker(leader).proposed(now, batch.term, batch.number, end);
+    pub(super) fn end_proposal(&mut self, end: ProposalEnd) {
+        let (now, leader, term) = (self.now, self.leader.unwrap(), self.term);
+        self.tracker(leader).proposed(now, term, end);
     }
 
     // Time and messages.

@@ -94,7 +94,7 @@ async fn switch_on(node: &Node) {
 
 /// Notices that the nodes handed out since they started.
 fn handed_out(nodes: &[Node]) -> u64 {
-    nodes.iter().map(|node| node.running.liveness.status().counters.notices).sum()
+    nodes.iter().map(|node| node.running.notices.due.get()).sum()
 }
 
 /// When the first node has applied that a broker left.

@@ -5,7 +5,7 @@
 
 use crate::host::Moment;
 use raft::{AppliedEntry, NodeId};
-use raft_namesrv::liveness::MinBrokerIdNotice;
+use raft_namesrv::min_broker_id::MinBrokerIdNotice;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use storage::command::Name;

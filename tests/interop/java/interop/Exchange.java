@@ -20,6 +20,11 @@ import org.apache.rocketmq.common.message.MessageExt;
 final class Exchange {
     /** How often a client asks for routes, so that a short test sees many look-ups. */
     private static final int POLL_INTERVAL_MS = 1000;
+    /**
+     * How often a client sends its subscriptions to the brokers. A broker gives no message to a consumer whose heartbeat
+     * with the newest subscription has not arrived, and the first one is left out while another thread holds its lock.
+     */
+    private static final int HEARTBEAT_INTERVAL_MS = 1000;
     private static final int SEND_TIMEOUT_MS = 5000;
     private static final int RECEIVE_TIMEOUT_S = 40;
     /**
@@ -78,6 +83,7 @@ final class Exchange {
         producer.setNamesrvAddr(nameservers);
         producer.setInstanceName("producer-" + System.nanoTime());
         producer.setPollNameServerInterval(POLL_INTERVAL_MS);
+        producer.setHeartbeatBrokerInterval(HEARTBEAT_INTERVAL_MS);
         producer.setSendMsgTimeout(SEND_TIMEOUT_MS);
         producer.start();
         return producer;
@@ -104,6 +110,7 @@ final class Exchange {
         consumer.setNamesrvAddr(nameservers);
         consumer.setInstanceName("consumer-" + System.nanoTime());
         consumer.setPollNameServerInterval(POLL_INTERVAL_MS);
+        consumer.setHeartbeatBrokerInterval(HEARTBEAT_INTERVAL_MS);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setConsumeThreadMin(2);
         consumer.setConsumeThreadMax(2);

@@ -1,7 +1,6 @@
-//! Sends min-broker-id notices (905) to brokers, over a connection of its own to each.
+//! Sends notices to brokers, over a connection of its own to each.
 
-use crate::counter::Counter;
-use crate::liveness::MinBrokerIdNotice;
+use super::{MinBrokerIdNotice, NoticeCounters};
 use crate::protocol::notice::min_broker_id_changed;
 use crate::warn_limit::WarnLimit;
 use crate::wire::{Serialization, encode};
@@ -19,15 +18,6 @@ use tokio::sync::{Semaphore, mpsc};
 const STEP_TIMEOUT: Duration = Duration::from_secs(3);
 /// Addresses that this node sends to at one time.
 const CONCURRENT_MAX: usize = 1024;
-
-/// Notices by result, for metrics.
-#[derive(Debug, Default)]
-pub struct NoticeCounters {
-    /// Written to the socket of the broker.
-    pub sent: Counter,
-    /// Not sent: no connection, or the broker did not take the notice in time.
-    pub failed: Counter,
-}
 
 /// The addresses with a send in progress, each with the newest notice that waits behind it. So an unreachable broker
 /// takes one permit, however often its broker name changes.

@@ -1,5 +1,6 @@
-//! NOTIFY_MIN_BROKER_ID_CHANGE: which notices are due, and at which node.
+//! Which notices this node has to send.
 
+use super::MinBrokerIdNotice;
 use raft::AppliedEntry;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -11,40 +12,21 @@ use tokio::time::Instant;
 /// A new leader sends again what changed within this time: its predecessor may have died before it sent.
 const SEND_AGAIN_FOR: Duration = Duration::from_secs(10);
 
-/// A notice to send: one request to each of `targets`, side by side, oneway.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MinBrokerIdNotice {
-    /// Entry and place of the change.
-    pub at: Position,
-    /// Broker name.
-    pub broker: Name,
-    /// The lowest id now.
-    pub min_id: i64,
-    /// Its address.
-    pub min_address: Name,
-    /// HA address of the newcomer, when a lower id registered.
-    pub ha_address: Option<Name>,
-    /// Address that left, when the lowest id left.
-    pub offline_address: Option<Name>,
-    /// Addresses of the brokers that must hear it.
-    pub targets: Vec<Name>,
-}
-
-/// The last notice of each broker name, as every node applies them; only a leader hands them out.
+/// The last notice of each broker name, as every node applies them; only the leader sends them.
 #[derive(Debug, Default)]
-pub(super) struct Notices {
-    recent: HashMap<Name, (Instant, MinBrokerIdNotice, Handed)>,
+pub(super) struct DueNotices {
+    recent: HashMap<Name, (Instant, MinBrokerIdNotice, Sent)>,
     led: Option<u64>,
 }
 
-/// Whether this process handed a notice out.
+/// Whether this process has sent a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Handed {
+enum Sent {
     Yes,
     No,
 }
 
-impl Notices {
+impl DueNotices {
     /// An entry was applied. `leads`: this node leads. Gives the notices to send now, in order.
     pub(super) fn applied(
         &mut self,
@@ -56,34 +38,43 @@ impl Notices {
         if entry.replay {
             return due;
         }
-        for (number, event) in (0u32..).zip(&entry.events) {
-            let at = Position { index: entry.id.index, number };
-            let Some(notice) = notice(at, event) else { continue };
-            let handed = if leads { Handed::Yes } else { Handed::No };
+        let notices = (0u32..)
+            .zip(&entry.events)
+            .filter_map(|(number, event)| notice(Position { index: entry.id.index, number }, event));
+        let notices: Vec<_> = notices.collect();
+        if !notices.is_empty() {
+            self.forget_old(now);
+        }
+        for notice in notices {
+            let sent = if leads { Sent::Yes } else { Sent::No };
             if leads {
                 due.push(notice.clone());
             }
-            self.recent.insert(notice.broker.clone(), (now, notice, handed));
+            self.recent.insert(notice.broker.clone(), (now, notice, sent));
         }
         due
     }
 
-    /// Called often with the term that this node leads in, if it does. Gives what a new leader sends again.
+    /// The leadership changed: the term that this node leads in, if it does. Gives what a new leader sends again.
     pub(super) fn leads(&mut self, now: Instant, term: Option<u64>) -> Vec<MinBrokerIdNotice> {
-        self.recent.retain(|_, (at, ..)| now < *at + SEND_AGAIN_FOR);
+        self.forget_old(now);
         let new = term.is_some() && term != self.led;
         self.led = term;
         if !new {
             return Vec::new();
         }
         let mut due = BTreeMap::new();
-        for (_, notice, handed) in self.recent.values_mut() {
-            if *handed == Handed::No {
-                *handed = Handed::Yes;
+        for (_, notice, sent) in self.recent.values_mut() {
+            if *sent == Sent::No {
+                *sent = Sent::Yes;
                 due.insert(notice.at, notice.clone());
             }
         }
         due.into_values().collect()
+    }
+
+    fn forget_old(&mut self, now: Instant) {
+        self.recent.retain(|_, (at, ..)| now < *at + SEND_AGAIN_FOR);
     }
 }
 
@@ -127,7 +118,7 @@ mod tests {
 
     #[test]
     fn only_the_leader_sends_once_and_never_on_replay() {
-        let (mut notices, now) = (Notices::default(), Instant::now());
+        let (mut notices, now) = (DueNotices::default(), Instant::now());
         assert!(notices.leads(now, Some(1)).is_empty());
         assert_eq!(indexes(&notices.applied(now, &entry(4, false), true)), [4]);
         assert!(notices.applied(now, &entry(5, true), true).is_empty());
@@ -138,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_new_leader_sends_the_last_change_of_each_name_again() {
-        let (mut notices, now) = (Notices::default(), Instant::now());
+        let (mut notices, now) = (DueNotices::default(), Instant::now());
         assert!(notices.applied(now, &entry(4, false), false).is_empty());
         assert!(notices.applied(now, &entry(6, false), false).is_empty());
         assert_eq!(indexes(&notices.leads(now + Duration::from_secs(9), Some(2))), [6]);

@@ -250,7 +250,7 @@ impl Sessions {
         self.disconnects.iter().map(|(key, incarnation)| (key.clone(), *incarnation)).collect()
     }
 
-    /// Takes the brokers that were heartbeats since the last call, about `max` at most, with the in-service time of each.
+    /// Takes the brokers that were heard since the last call, about `max` at most, with the in-service time of each.
     pub(super) fn take_unreported(&mut self, max: usize) -> Vec<(BrokerKey, Duration)> {
         let keys = self.unreported.split_off(self.unreported.len().saturating_sub(max));
         let heartbeats = keys.into_iter().filter_map(|key| {

@@ -245,8 +245,12 @@ impl Leading {
     pub(super) fn answer(&mut self, from: NodeId, report: &Report, leader: &Leader<'_>) -> LeaderAnswer {
         let status = |broker| (broker, self.status(leader, broker));
         let confirmed = report.confirm.iter().map(status);
-        // Brokers that the answer does not mention are registered: nearly all of those that were heard.
-        let unregistered = report.heartbeats.iter().map(|(broker, _)| status(broker));
+        // Brokers that the answer does not mention are registered: nearly all of those that were heard. A lease shows
+        // that without a look at the table.
+        let nothing_is_proposed = self.removals.brokers().len() == 0;
+        let registered = |broker| nothing_is_proposed && self.leases.get(broker).is_some();
+        let heartbeats = report.heartbeats.iter().map(|(broker, _)| broker);
+        let unregistered = heartbeats.filter(|broker| !registered(broker)).map(status);
         let unregistered = unregistered.filter(|(_, status)| !matches!(status, TableStatus::Registered(_)));
         let statuses = confirmed.chain(unregistered);
         let statuses = statuses.map(|(broker, status)| (broker.clone(), status)).collect();

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, BufReader};
 use tokio::sync::{Semaphore, mpsc};
-use tokio::time::{interval, sleep, timeout};
+use tokio::time::{Instant, interval_at, sleep, timeout};
 
 /// Handshakes that may be under way at once.
 const HANDSHAKES_MAX: usize = 64;
@@ -202,8 +202,8 @@ async fn in_order<R: AsyncRead + Unpin>(
     loop {
         let (number, request) = next_request(&mut reader).await?;
         let mut handled = handler.handle(request);
-        let mut working = interval(WORKING_INTERVAL);
-        working.tick().await;
+        // Not `interval`: its first tick comes with the timer's next millisecond, and each reply would wait for it.
+        let mut working = interval_at(Instant::now() + WORKING_INTERVAL, WORKING_INTERVAL);
         let reply = loop {
             tokio::select! {
                 biased;
@@ -215,5 +215,57 @@ async fn in_order<R: AsyncRead + Unpin>(
             }
         };
         out.send(reply_frame(number, &reply)?).await.map_err(io::Error::other)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::{pending, ready};
+
+    /// Replies at once to everything but [`Request::BootstrapInfo`].
+    struct Replies;
+
+    impl ConnectionHandler for Replies {
+        fn handle(&self, request: Request) -> Handled<'_> {
+            match request {
+                Request::BootstrapInfo => Box::pin(pending()),
+                _ => Box::pin(ready(Reply::Noted)),
+            }
+        }
+    }
+
+    /// What goes out for these requests, until so many frames came, and how long that took.
+    async fn frames(requests: &[Request], count: usize) -> (Vec<(Kind, u64)>, Duration) {
+        let mut bytes = Vec::new();
+        for (number, request) in (0..).zip(requests) {
+            let body = message::encode_request(request).unwrap();
+            Frame { kind: Kind::Request, number, body }.write_to(&mut bytes).unwrap();
+        }
+        let (out, mut frames) = mpsc::channel(OUT_FRAMES_MAX);
+        // Timers fire at whole milliseconds only: one that is due now waits until the next.
+        tokio::time::advance(Duration::from_micros(300)).await;
+        let (begun, mut came) = (Instant::now(), Vec::new());
+        let serving = tokio::spawn(async move { in_order(&*bytes, Arc::new(Replies), out).await });
+        while came.len() < count {
+            let frame = frames.recv().await.unwrap();
+            came.push((frame.kind, frame.number));
+        }
+        serving.abort();
+        (came, begun.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reply_waits_for_no_timer() {
+        let requests = [Request::Diverged { index: 1 }, Request::Diverged { index: 2 }];
+        let came = frames(&requests, 2).await;
+        assert_eq!(came, (vec![(Kind::Reply, 0), (Kind::Reply, 1)], Duration::ZERO));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn while_a_reply_takes_long_the_peer_gets_signs_of_it() {
+        let (came, took) = frames(&[Request::BootstrapInfo], 2).await;
+        let in_time = took.abs_diff(2 * WORKING_INTERVAL) < Duration::from_millis(2);
+        assert_eq!((came, in_time), (vec![(Kind::Working, 0); 2], true));
     }
 }

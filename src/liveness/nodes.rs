@@ -192,7 +192,7 @@ impl Nodes {
         })
     }
 
-    /// A disconnect is settled: the nodes that have reported it are told.
+    /// A disconnect is settled: the nodes that have reported it learn that with their next answer.
     pub(super) fn settle(&mut self, broker: &BrokerKey) {
         for view in self.views.values_mut() {
             if view.disconnects.remove(broker) {

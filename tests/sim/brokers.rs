@@ -160,7 +160,7 @@ impl Broker {
         self.process = Some(Process { shared, tasks });
     }
 
-    /// Where its next process is, and to whom that speaks.
+    /// Where its next process is, and to which nodes that connects.
     fn settles(&mut self) {
         let mut dice = Dice::of(self.seed, "place", self.number << 32 | self.processes);
         self.nodes = NODES.to_vec();

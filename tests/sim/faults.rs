@@ -123,7 +123,7 @@ impl Faults {
                 world.network.lock().weather.lost_permille = self.dice.within(20, 200);
                 self.later(world, takes, Undo::Weather(before.min(10)));
             }
-            // Longer than any broker's timeout: nobody may go for that.
+            // Longer than any broker's timeout: no broker may go for that.
             10 => NODES.iter().for_each(|id| {
                 world.node(*id).paused_until = world.now + takes + self.dice.ms(2_000, 8_000);
             }),

@@ -47,7 +47,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// `seed` decides what tokio decides by chance. Only a tokio built with `tokio_unstable` can be told.
+    /// `seed` decides what tokio decides by chance. Only a tokio built with `tokio_unstable` takes a seed.
     pub(crate) fn new(now: Moment, seed: u64) -> Self {
         let mut builder = Builder::new_current_thread();
         builder.enable_time().start_paused(true);

@@ -6,7 +6,7 @@
 //!
 //! `make sim` runs many seeds, `make sim SEED=n` one, and tells what happens in it. It builds tokio so that its choices
 //! follow from the seed too: the same seed then is the same run, which a test checks. A plain `cargo test` runs fewer, and
-//! there tokio wakes those who wait for one and the same thing in an order of its own: a seed that fails there may need
+//! there tokio wakes the tasks that wait for the same thing in an order of its own: a seed that fails there may need
 //! some attempts to fail again.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 

@@ -188,7 +188,7 @@ impl SimNode {
         self.record.process_ended(self.id);
     }
 
-    /// The power goes: what was not synced may be lost; nobody is told.
+    /// The power goes: what was not synced may be lost, and no peer gets an end of its connections.
     pub(crate) fn power_cut(&mut self, seed: u64) {
         self.network.power_off(self.id);
         self.disk.files.power_cut(seed);

@@ -152,13 +152,13 @@ impl Reachability {
         }
     }
 
-    /// Who was elected last.
+    /// The node that was elected last.
     pub(crate) fn leader(&self) -> Option<NodeId> {
         self.leader.map(|(_, node, _)| node)
     }
 
-    /// How long a node at most could count a silence between two moments. A process that began in between may have been told
-    /// by the others.
+    /// How much idle time a node could count at most between two moments. A process that began in between may have the
+    /// reports of the others.
     pub(crate) fn countable_idle(&self, node: NodeId, from: Moment, to: Moment) -> Duration {
         let reported =
             self.processes.get(&node).and_then(|all| all.last()).is_some_and(|last| last.started > from);
@@ -205,7 +205,7 @@ impl Reachability {
     }
 
     /// The leader that can decide, the nodes that see what it sees, and since when it knows of every broker what can be
-    /// known. `None`: nobody can decide, or the one who leads has only just begun.
+    /// known. `None`: no node can decide, or the leader has only just begun.
     pub(crate) fn decider(&self, now: Moment, settles_in: Duration, nodes: usize) -> Option<Decider> {
         let (_, leader, elected) = self.leader?;
         let (since, sight) = self.sights.get(&leader)?;
@@ -213,7 +213,7 @@ impl Reachability {
         if !sight.runs || !sight.fair || !majority || now < elected + settles_in {
             return None;
         }
-        // It does not know what others told the leader before it, but for those that told it too.
+        // It does not have what others reported to the leader before it, but for those that report to it too.
         let all = sight.speaks_with.len() + 1 == nodes;
         let knows_since = if all { *since } else { elected.max(*since) };
         let with = sight.speaks_with.iter().copied().filter(|node| {

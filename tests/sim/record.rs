@@ -1,5 +1,5 @@
-//! What happened in a run, as nobody inside of it can know it all: what nodes applied, how brokers really are, what
-//! clients were told. The invariants are asked at each event; the first violation ends the run.
+//! What happened in a run, which no process inside of it knows as a whole: what nodes applied, how brokers really are,
+//! which answers clients got. The invariants are asked at each event; the first violation ends the run.
 
 use crate::dice::Dice;
 use crate::host::{Clock, Moment};
@@ -202,7 +202,7 @@ impl Seen {
         }
     }
 
-    /// Tables of several entries show at once: who came with one may have gone with the next.
+    /// Tables of several entries show at once: a broker that came with one may have gone with the next.
     fn passed(&mut self, now: Moment, node: NodeId, entry: &AppliedEntry) {
         for event in &entry.events {
             let Event::BrokerRegistered { cluster, address, .. } = event else { continue };

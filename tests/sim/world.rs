@@ -25,14 +25,14 @@ const LEADS_WITHIN: Duration = Duration::from_secs(1);
 /// Timeouts of brokers, and of some, which are longer than a user time-out.
 const TIMEOUT_MS: (u64, u64) = (3_000, 6_000);
 const LONG_TIMEOUT_MS: (u64, u64) = (20_000, 40_000);
-/// Whose machine vanishes once nothing else goes wrong.
+/// The broker whose machine vanishes once nothing else goes wrong.
 const VANISHES: u64 = 1;
 /// The timeout of one that hangs while leaders are killed one after the other, and which broker that is.
 const HANGS_FOR_MS: (u64, u64) = (16_000, 20_000);
 const HANGS: u64 = 3;
-/// Between two hand-overs where who leads changes all the time: shorter than any timeout of a broker.
+/// Between two leadership transfers where the leader changes all the time: shorter than any timeout of a broker.
 const TRANSFER_EVERY_MS: (u64, u64) = (1_200, 2_800);
-/// Where packets are lost, several of those that tell of one end may be.
+/// Where packets are lost, several of those that carry the end of one connection may be.
 const LOST_PACKETS_MARGIN: Duration = Duration::from_secs(1);
 /// Where disks hang often, everything may take this much longer.
 const SLOW_DISK_MARGIN: Duration = Duration::from_secs(3);
@@ -79,7 +79,7 @@ pub(crate) struct Outcome {
     pub(crate) removals: u64,
     pub(crate) writes: u64,
     pub(crate) notices: u64,
-    /// Changes of lowest ids that were to be told once faults were over.
+    /// Changes of lowest ids that needed a notice once faults were over.
     pub(crate) due_notices: u64,
     pub(crate) routes: u64,
 }

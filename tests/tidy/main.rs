@@ -40,7 +40,7 @@ fn sources() -> Vec<Source> {
     listing
         .lines()
         .filter(|path| !path.ends_with("Cargo.lock") && !path.ends_with("go.sum"))
-        // A deleted file that is still in the index is nobody's offence; binary files have no lines.
+        // A deleted file may still be in the index; binary files have no lines.
         .filter_map(|path| {
             Some(Source { path: path.into(), text: std::fs::read_to_string(root().join(path)).ok()? })
         })
@@ -191,7 +191,7 @@ fn no_type_hides_behind_an_empty_name() {
     assert_none("types have a name that says nothing", &offenders);
 }
 
-/// Words that mark unfinished work, and texts that only mean something on the machine of whoever wrote them.
+/// Words that mark unfinished work, and texts that only mean something on their author's machine.
 #[test]
 fn no_leftovers_and_no_machine_paths() {
     // In pieces, so that this file does not find itself.

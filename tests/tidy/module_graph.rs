@@ -37,7 +37,7 @@ struct Circle {
     /// Path of the module whose children they are; `crate` for the root.
     level: String,
     modules: Vec<String>,
-    /// One line for each pair: who uses whom, and where.
+    /// One line for each pair: which module uses which, and where.
     edges: Vec<String>,
 }
 

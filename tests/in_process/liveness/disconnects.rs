@@ -34,7 +34,7 @@ async fn a_broker_that_closes_everything_is_gone_everywhere_at_once() {
     }
 }
 
-/// Whom nobody asks any more, nobody waits for.
+/// The leader probes members only, and waits for their answers only.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn removed_nodes_that_still_run_hold_up_no_leave() {
     let mut nodes = nodes::cluster(5).await;
@@ -245,8 +245,8 @@ async fn the_close_of_an_old_connection_does_not_remove_who_registered_on_a_new_
     }
 }
 
-/// Closed first, and registered again before anybody can have decided: it may leave for a moment at most, and what it
-/// was told last holds.
+/// The broker closes, and registers again before the leader can have decided: it may leave for a moment at most, and the
+/// last answer that it got holds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broker_that_reconnects_at_once_is_there_after_its_answer() {
     let nodes = nodes::cluster(3).await;

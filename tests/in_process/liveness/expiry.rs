@@ -1,4 +1,4 @@
-//! Silence: how long is too long, and who must not be taken for silent.
+//! Expiry: which idle time is too long, and which brokers must not count as idle.
 
 use super::{
     assert_expired, assert_stays, broker, gone, registered, registered_everywhere, removals, until,

@@ -1,4 +1,4 @@
-//! Registrations that change nothing: no entry is written, and no success is told without a leader's word.
+//! Registrations that change nothing: no entry is written, and none succeeds unless the leader confirms it.
 
 use super::{
     assert_expired, assert_stays, broker, gone, registered, registered_everywhere, removals, until,

@@ -1,7 +1,7 @@
 //! An acknowledged write is there, at once at the node that acknowledged it and for reads that go through the leader, and in
 //! the end at all; and a node never shows an older value than it showed before.
 //!
-//! Each key has one writer, who writes 1, 2, 3… and tries each number once. A number whose outcome is not known may be
+//! Each key has one writer, which writes 1, 2, 3… and tries each number once. A number whose outcome is not known may be
 //! carried out at any later time: its request may wait in front of a process that stands still.
 
 use raft::NodeId;

@@ -4,8 +4,8 @@
 //! one, when its connections are found out: where a leader that runs and speaks with a majority had known of all brokers for a while
 //! what can be known, and no node has been cut off or stood still lately, after which ends may be old ones.
 //!
-//! All others, and those too, go by their leases ([`lease_model`](crate::lease_model)). Once a lease has expired, those who lead
-//! one after the other have a while altogether to decide.
+//! All others, and those too, go by their leases ([`lease_model`](crate::lease_model)). Once a lease has expired, the leaders
+//! that follow each other have a while altogether to decide.
 
 use crate::host::Moment;
 use crate::lease_model::LeaseModel;
@@ -50,7 +50,7 @@ pub(crate) enum How {
 pub(crate) struct DeadLeave {
     pub(crate) deaths: BTreeMap<BrokerKey, Death>,
     pub(crate) leases: LeaseModel,
-    /// For how long those who led have had each that was to go by its timeout.
+    /// For how long the leaders altogether have had each broker that was to go by its timeout.
     overdue: BTreeMap<BrokerKey, Duration>,
     /// How much longer it takes in this run: slow disks, and what a guard may keep.
     pub(crate) patience: Duration,

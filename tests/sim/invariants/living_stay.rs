@@ -3,14 +3,14 @@
 //! A broker is *covered* while a node runs to which it has a connection that works, over which it was answered,
 //! whatever it said, and which has been linked for a while with all other nodes that run, one at least. It has
 //! registered somewhere. One that was covered throughout must not go. One that was not may have ended its connections
-//! as far as the others can tell, and expires when it was uncovered for its whole timeout, of which only that counts in
-//! which the one who decided it ran, for who stands still hears nobody, and which comes after its last registration
-//! that was answered with success: whoever answers that has heard it. Nor does that count before it was without a
-//! majority for a while, which is stricter than the ledger: that leaves out this time only.
+//! as far as the others can tell, and expires when it was uncovered for its whole timeout. Of that only the time counts in
+//! which the deciding node ran, since a paused node hears no broker, and which comes after the broker's last registration
+//! that was answered with success, since the leader has that heartbeat. Time before the deciding node was without a
+//! majority for a while does not count either; there the judge is stricter than the in-service clock.
 //!
 //! It goes for a connection that ended only if a node did find one ended then, by the broker or since the path was cut
-//! for too long: what a node ends itself, or what ends with a node, takes nobody with it. Nor does an end that follows from what
-//! befell the node: the broker must have spoken over that connection since the node last was without a majority, or
+//! for too long: a connection that a node ends itself, or that ends with a node, takes no broker with it. Nor does an end that
+//! follows from what befell the node: the broker must have spoken over that connection since the node last was without a majority, or
 //! stood still for long.
 
 use crate::host::Moment;
@@ -116,7 +116,7 @@ impl LivingStay {
         }
     }
 
-    /// `by`: who decided it.
+    /// `by`: the node that decided it.
     /// `ended`: the ends that nodes found of a machine's connections.
     pub(crate) fn removed(
         &self,

@@ -1,7 +1,9 @@
-//! Of a new lowest id of a broker name a process tells once at most, and only while it leads and has followed the change
-//! since it began: what had been applied anywhere before it began is a replay to it. It tells only brokers of that name.
+//! A process sends at most one notice of a new lowest id of a broker name, and only while it leads and has followed the
+//! change since it began: what had been applied anywhere before it began is a replay to it. Only brokers of that name get
+//! the notice.
 //!
-//! While nothing goes wrong, the last change of each name is told soon: by who leads when it is applied, or by the next leader.
+//! While nothing goes wrong, the notice of the last change of each name goes out soon: from the leader that applies it, or
+//! from the next one.
 
 use crate::host::Moment;
 use raft::{AppliedEntry, NodeId};
@@ -12,10 +14,10 @@ use storage::command::Name;
 use storage::outcome::Event;
 use storage::{Position, RouteInfo, Vote};
 
-/// Who has heard of a newer leader needs so long to take notice.
+/// A node whose vote is for a newer leader goes on as a leader for this long at most.
 const LEADS_STILL: Duration = Duration::from_millis(100);
 
-/// A change is told within this, also when another node begins to lead meanwhile.
+/// A notice goes out within this, also when another node begins to lead meanwhile.
 const REPORTED_WITHIN: Duration = Duration::from_millis(2_500);
 
 type Members = BTreeMap<Name, BTreeSet<Name>>;
@@ -26,7 +28,7 @@ pub(crate) struct Notices {
     started: BTreeMap<NodeId, (u64, u64)>,
     /// Until when a node led, if it does no more.
     led: BTreeMap<NodeId, Option<Moment>>,
-    /// By process, change and lowest id.
+    /// Notices that went out, by process, change and lowest id.
     handed: BTreeSet<(NodeId, u64, Position, i64)>,
     /// Addresses of each broker name, by revision, as far as tables were seen.
     members: BTreeMap<u64, Members>,
@@ -36,7 +38,7 @@ pub(crate) struct Notices {
     changed: BTreeMap<Name, (Moment, Position, i64)>,
     /// Since when nothing goes wrong, if that is so.
     calm_since: Option<Moment>,
-    /// Changes that were to be told, and were.
+    /// Changes that needed a notice, and got one.
     due: u64,
 }
 
@@ -92,7 +94,7 @@ impl Notices {
         Ok(())
     }
 
-    /// One entry may hold what comes after the change too: who was there before it may hear of it as well.
+    /// One entry may hold what comes after the change too: brokers that were there before it may get the notice as well.
     fn targets(&self, notice: &MinBrokerIdNotice) -> Result<(), String> {
         let around = self.members.range(..=notice.at.index).rev().take(2);
         let members: BTreeSet<_> =
@@ -118,7 +120,7 @@ impl Notices {
         self.calm_since = since;
     }
 
-    /// Looks for a change that was told by nobody. `patience`: how much longer it takes in this run.
+    /// Looks for a change of which no notice went out. `patience`: how much longer it takes in this run.
     pub(crate) fn look(&mut self, now: Moment, patience: Duration) -> Result<(), String> {
         let Some(calm) = self.calm_since else { return Ok(()) };
         let due = |(at, ..): &(Moment, Position, i64)| *at >= calm && now > *at + REPORTED_WITHIN + patience;
@@ -133,7 +135,7 @@ impl Notices {
         Ok(())
     }
 
-    /// Changes that were judged to be told.
+    /// Changes that needed a notice, and got one.
     pub(crate) fn due(&self) -> u64 {
         self.due
     }

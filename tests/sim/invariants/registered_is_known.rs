@@ -1,6 +1,6 @@
 //! A registration that was answered with success was in the table of the node that answered, at some moment between
-//! question and answer; and also in the newest table that any node had. It is not removed for its silence behind the
-//! question: whoever said that it is known has heard it, and had not decided that before.
+//! question and answer; and also in the newest table that any node had. It does not expire for idle time
+//! before the question: the leader that confirmed it has its heartbeat, and had not decided its removal before.
 
 use crate::host::Moment;
 use crate::record::Seen;
@@ -12,11 +12,11 @@ use storage::route_info::BrokerKey;
 pub(crate) struct RegisteredIsKnown {
     /// When a broker last left the tables of a node.
     left: BTreeMap<(NodeId, BrokerKey), Moment>,
-    /// The newest table that any node had: its index, who is in it, when who left it.
+    /// The newest table that any node had: its index, its brokers, and when each of those that are gone left it.
     newest: u64,
     present: BTreeSet<BrokerKey>,
     gone: BTreeMap<BrokerKey, Moment>,
-    /// When a broker was last removed for its silence.
+    /// When a broker last expired.
     expired: BTreeMap<BrokerKey, Moment>,
 }
 
@@ -35,7 +35,7 @@ impl RegisteredIsKnown {
         self.gone.insert(key.clone(), now);
     }
 
-    /// Gives who left the newest table.
+    /// Gives the brokers that left the newest table.
     pub(crate) fn table(&mut self, now: Moment, index: u64, present: &BTreeSet<BrokerKey>) -> Vec<BrokerKey> {
         if index <= self.newest {
             return Vec::new();

@@ -5,8 +5,8 @@
 //!   for some time only may show what is old after that time;
 //! - when the look-up goes through the leader and came after the acknowledgement.
 //!
-//! No route is shown in part, whatever is known. Who has been cut off for longer than it may be says so too, and so does who
-//! has heard no other node since it began and must wait for a leader.
+//! No route is shown in part, whatever is known. A node that was cut off for longer than allowed answers *not ready* too, and so
+//! does one that has had no contact since it began and must wait for a leader.
 
 use crate::host::Moment;
 use crate::identity::topic;

@@ -75,7 +75,7 @@ pub(crate) struct Ended {
 
 struct Listener {
     place: Place,
-    /// How long the accepted ends bear a path that is cut, until they are told otherwise.
+    /// How long the accepted ends bear a path that is cut, until they set a user time-out.
     patience: Option<Duration>,
     waiting: VecDeque<(Moment, u64, Place)>,
     waker: Option<Waker>,
@@ -221,7 +221,7 @@ impl Network {
 impl Inner {
     /// What an end finds, which may be the end.
     fn receive(&mut self, number: u64, end: EndNumber, now: Moment, room: usize, waker: &Waker) -> Found {
-        // A connection that is over has told this end already.
+        // This end has already got the end of a connection that is over.
         let Some(wire) = self.wires.get_mut(&number) else { return Found::Broken };
         let found = wire.receive(end, now, room, waker);
         if end == ACCEPTED {

@@ -14,7 +14,7 @@ pub(super) struct Paths {
     cuts: BTreeSet<(Place, Place)>,
     /// Machines without power.
     dark: BTreeSet<Place>,
-    /// Machines that run and reach nobody.
+    /// Machines that run and reach no other.
     unplugged: BTreeSet<Place>,
     /// When a machine last had a cut.
     troubled: BTreeMap<Place, Moment>,
@@ -34,7 +34,7 @@ impl Paths {
 }
 
 impl Network {
-    /// The power goes: nobody is told anything.
+    /// The power goes: no peer gets an end of its connections.
     pub(crate) fn power_off(&self, place: Place) {
         let mut inner = self.lock();
         inner.paths.dark.insert(place);
@@ -89,8 +89,8 @@ impl Network {
         inner.paths.carry(a, b) || inner.paths.carry(b, a)
     }
 
-    /// What a machine's process leaves behind is told at once: nothing of it was cut lately, no node is out of its reach,
-    /// and few packets are lost.
+    /// The peers of a machine's process get the ends of its connections at once: nothing of it was cut lately, no node is
+    /// out of its reach, and few packets are lost.
     pub(crate) fn tells_at_once(&self, place: Place) -> bool {
         let inner = self.lock();
         let Paths { cuts, unplugged, troubled, .. } = &inner.paths;

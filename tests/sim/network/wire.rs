@@ -13,7 +13,7 @@ const WINDOW_BYTES: usize = 1 << 20;
 
 /// Which end: 0 connected, 1 accepted.
 pub(super) type EndNumber = usize;
-/// The end of the one who listened.
+/// The end of the side that listened.
 pub(super) const ACCEPTED: EndNumber = 1;
 
 pub(crate) struct Wire {
@@ -100,7 +100,7 @@ impl Wire {
     /// Sends bytes at a moment. `weather`: most delay in ms, lost of 1,000.
     pub(super) fn send(&mut self, end: EndNumber, now: Moment, bytes: Bytes, weather: (u64, u64), ok: bool) {
         if self.ends[1 - end].closed && ok {
-            // The other end answers that nobody is there.
+            // The other machine answers that it has no such connection.
             let at = now + 2 * STEP;
             self.ends[end].broken.get_or_insert(at);
             return;

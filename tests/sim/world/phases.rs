@@ -17,7 +17,7 @@ const PROGRESS_WITHIN: Duration = Duration::from_secs(12);
 const CALM_FOR: Duration = Duration::from_secs(2);
 /// Where leaders change all the time: until a machine that vanished is found out, and a while more.
 const FOUND_OUT_WITHIN: Duration = Duration::from_secs(14);
-/// Everything may take this much longer where who leads changes all the time.
+/// Everything may take this much longer where the leader changes all the time.
 const TRANSFER_MARGIN: Duration = Duration::from_secs(1);
 /// Until the others have no log any more that goes on where a node stopped.
 const SNAPSHOTS_AFTER: Duration = Duration::from_secs(5);
@@ -171,7 +171,7 @@ impl World {
         self.until("after a broker and the leader died together", patience)
     }
 
-    /// A broker hangs, and whoever leads is killed after a while, until it is gone.
+    /// A broker hangs, and each leader is killed after a while, until the broker is gone.
     fn leaders_are_killed(&mut self, patience: Duration) -> Result<(), String> {
         let broker = usize::try_from(HANGS).unwrap();
         self.brokers[broker].hangs(self.now);

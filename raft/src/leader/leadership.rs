@@ -9,7 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// Once no leader has been known for this long, what waits for one is refused, and so is what comes.
+const LEADERLESS_AFTER: Duration = Duration::from_secs(1);
+/// Between two looks for a leader, while there is none.
+pub(crate) const LEADER_PAUSE: Duration = Duration::from_millis(20);
 
 /// The leader, this node's last contact with it, and whether this node may act as the leader.
 pub(crate) struct Leadership {
@@ -18,6 +23,7 @@ pub(crate) struct Leadership {
     state: watch::Sender<LeaderState>,
     /// The term in which this node transfers its leadership: in that term it proposes nothing and has no lease. 0: none.
     transfer_term: AtomicU64,
+    started: Instant,
     last_contact: Mutex<Option<Instant>>,
     /// The term of the leader of the last contact since this process started.
     contact_term: watch::Sender<u64>,
@@ -31,6 +37,7 @@ impl Leadership {
             raft,
             state: watch::Sender::default(),
             transfer_term: AtomicU64::new(0),
+            started: Instant::now(),
             last_contact: Mutex::default(),
             contact_term: watch::Sender::default(),
         }
@@ -71,6 +78,27 @@ impl Leadership {
         let leader = self.state().leader?;
         let is_recent = || self.last_contact().is_some_and(|at| at.elapsed() < self.recent());
         (leader == self.local.id() || is_recent()).then_some(leader)
+    }
+
+    /// Resolves once this node has known no leader for a second. A request that waits longer does harm: brokers register
+    /// under a lock that their senders need, and another nameserver may answer.
+    pub(crate) async fn leaderless(&self) {
+        loop {
+            let last_known = self.last_contact().unwrap_or(self.started) + self.recent();
+            sleep_until(last_known + LEADERLESS_AFTER).await;
+            let newest = self.last_contact().unwrap_or(self.started) + self.recent();
+            if newest == last_known && self.leader_to_ask().is_none() {
+                return;
+            }
+            sleep(LEADER_PAUSE).await;
+        }
+    }
+
+    /// Resolves once a node other than this one leads.
+    pub(crate) async fn replaced(&self, leader: NodeId) {
+        let is_other = |state: &LeaderState| state.leader.is_some_and(|now| now != leader);
+        // The channel is never closed before this.
+        let _ = self.subscribe().wait_for(is_other).await;
     }
 
     /// A leader without contact for this long counts as lost.

@@ -115,6 +115,11 @@ impl Node {
         self.owners.proposer.propose_in_term(term, command, deadline).await
     }
 
+    /// Resolves once no leader has been known for a second: until there is one, proposals and read barriers are refused.
+    pub async fn leaderless(&self) {
+        self.owners.leadership.leaderless().await;
+    }
+
     /// Read barrier: after it, [`Node::table`] holds everything that was acknowledged anywhere before the call.
     /// Gives the revision that was waited for.
     ///

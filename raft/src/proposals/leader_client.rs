@@ -2,7 +2,8 @@
 
 use super::outcome::ProposalOutcome;
 use super::wire;
-use crate::leader::leadership::Leadership;
+use crate::api::NodeId;
+use crate::leader::leadership::{LEADER_PAUSE, Leadership};
 use crate::local::LocalNode;
 use crate::peer::connection::Limit;
 use crate::peer::handshake::ChannelKind;
@@ -12,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// Between two looks for a leader, while there is none.
-const LEADER_PAUSE: Duration = Duration::from_millis(20);
+/// A reply that its leader had sent before another node led arrives within this.
+const REPLY_ON_ITS_WAY: Duration = Duration::from_millis(100);
 
 /// Asks the leader, wherever it is.
 pub(crate) struct LeaderClient {
@@ -28,8 +29,9 @@ impl LeaderClient {
         Self { local, leadership, peers }
     }
 
-    /// Asks until an outcome is final: not [`ProposalOutcome::NotLeader`]. Without a leader by the deadline, or when this
-    /// node stops, it is [`ProposalOutcome::Refused`].
+    /// Asks until an outcome is final: not [`ProposalOutcome::NotLeader`]. Without a leader by the deadline, once none has
+    /// been known for a second, or when this node stops, it is [`ProposalOutcome::Refused`]. A request that was sent to a
+    /// leader that is replaced ends as [`ProposalOutcome::Unknown`]: what waits behind it goes to the new one.
     ///
     /// - `here`: carries it out if this node leads.
     /// - `request`: the request to another leader, with the time that is left, in milliseconds.
@@ -53,17 +55,43 @@ impl LeaderClient {
                 let outcome = if leader == self.local.id() {
                     here().await
                 } else {
-                    let peer = self.peers.peer(leader);
-                    let request = request(time_left_ms(deadline));
-                    let called = peer.call(ChannelKind::Call, &request, Limit::Deadline(deadline)).await;
-                    wire::outcome(leader, called, &done)
+                    self.ask_other(leader, deadline, &request, &done).await
                 };
                 match outcome {
                     ProposalOutcome::NotLeader(reason) => why = reason,
                     last => return last,
                 }
             }
-            self.pause(deadline).await;
+            tokio::select! {
+                biased;
+                () = self.pause(deadline) => {}
+                () = self.leadership.leaderless() => return ProposalOutcome::Refused(why),
+            }
+        }
+    }
+
+    async fn ask_other<T>(
+        &self,
+        leader: NodeId,
+        deadline: Instant,
+        request: impl Fn(u64) -> Request,
+        done: impl Fn(Reply) -> Result<T, Reply>,
+    ) -> ProposalOutcome<T> {
+        let peer = self.peers.peer(leader);
+        let request = request(time_left_ms(deadline));
+        let lost = async {
+            tokio::select! {
+                biased;
+                () = self.leadership.replaced(leader) => sleep(REPLY_ON_ITS_WAY).await,
+                () = self.leadership.leaderless() => {}
+            }
+        };
+        tokio::select! {
+            biased;
+            called = peer.call(ChannelKind::Call, &request, Limit::Deadline(deadline)) => {
+                wire::outcome(leader, called, &done)
+            }
+            () = lost => ProposalOutcome::Unknown(format!("node {leader} leads no more and has not answered")),
         }
     }
 

@@ -7,6 +7,7 @@ mod batching;
 mod bootstrap;
 mod common;
 mod disk_faults;
+mod leaderless;
 mod lost_messages;
 mod members;
 mod real_disk;

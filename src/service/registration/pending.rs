@@ -186,7 +186,12 @@ impl PendingRegistration {
     }
 
     async fn confirm(mut self, version: Position) -> Progress {
-        let applied = match self.registrar.liveness.confirm(self.received.key(), self.deadline).await {
+        let status = tokio::select! {
+            biased;
+            status = self.registrar.liveness.confirm(self.received.key(), self.deadline) => status,
+            () = self.registrar.node.leaderless() => RegistrationStatus::NotNow,
+        };
+        let applied = match status {
             RegistrationStatus::Registered { applied, .. } => applied,
             RegistrationStatus::NotRegistered => {
                 return Progress::Ordered(Box::pin(self.parse_and_propose_whole()));

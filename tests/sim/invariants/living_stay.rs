@@ -9,16 +9,17 @@
 //! majority for a while does not count either; there the judge is stricter than the in-service clock.
 //!
 //! It goes for a connection that ended only if a node did find one ended then, by the broker or since the path was cut
-//! for too long: a connection that a node ends itself, or that ends with a node, takes no broker with it. Nor does an end that
-//! follows from what befell the node: the broker must have spoken over that connection since the node last was without a majority, or
-//! stood still for long.
+//! for too long. A connection that a node ends itself, or that ends with a node, takes no broker with it. The end of a
+//! connection of the broker's former process counts too, which a node may find late: the only node that has a connection of
+//! the new one may be lost in the same second. No end counts that follows from what befell the node: the broker must have
+//! spoken over that connection since the node last was without a majority, or stood still for long.
 
 use crate::host::Moment;
 use crate::network::{Ended, Place};
 use crate::reachability::Reachability;
 use crate::record::Removed;
 use raft::NodeId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use storage::command::Cause;
 use storage::route_info::BrokerKey;
@@ -53,6 +54,8 @@ pub(crate) struct Life {
 #[derive(Default)]
 pub(crate) struct LivingStay {
     pub(crate) lives: BTreeMap<BrokerKey, Life>,
+    /// The machines of each broker's processes so far.
+    places: BTreeMap<BrokerKey, BTreeSet<Place>>,
 }
 
 impl LivingStay {
@@ -67,6 +70,7 @@ impl LivingStay {
             uncovered_since: Some(now),
             last_uncovered: None,
         };
+        self.places.entry(key.clone()).or_default().insert(place);
         self.lives.insert(key, life);
     }
 
@@ -127,7 +131,8 @@ impl LivingStay {
     ) -> Result<(), String> {
         let Some(life) = self.lives.get(&removed.key).filter(|life| life.registered) else { return Ok(()) };
         let stretch = life.uncovered_since.map(|from| (from, removed.at)).or(life.last_uncovered);
-        let ended = ended(life.place);
+        let places = self.places.get(&removed.key).into_iter().flatten();
+        let ended: Vec<_> = places.flat_map(|place| ended(*place)).collect();
         let counts = |end: &&Ended| reachability.is_steady(end.node, end.spoke, end.at);
         let last = ended.iter().filter(counts).map(|end| end.at).max();
         let excused = stretch.is_some_and(|(from, to)| {

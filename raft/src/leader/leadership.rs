@@ -72,12 +72,12 @@ impl Leadership {
         }
     }
 
-    /// The leader to send requests to: this node itself, or one of recent contact. Another one is likely dead, and
-    /// a request that was sent cannot be taken back.
+    /// The leader to send requests to: one of recent contact, or this node itself with a lease of late. Another one is
+    /// likely dead, and a request that was sent cannot be taken back.
     pub(crate) fn leader_to_ask(&self) -> Option<NodeId> {
-        let leader = self.state().leader?;
-        let is_recent = || self.last_contact().is_some_and(|at| at.elapsed() < self.recent());
-        (leader == self.local.id() || is_recent()).then_some(leader)
+        let LeaderState { leader, leading, .. } = self.state();
+        let leader = leader.filter(|leader| leading || *leader != self.local.id())?;
+        self.since_contact().is_some_and(|since| since < self.recent()).then_some(leader)
     }
 
     /// Resolves once this node has known no leader for a second. A request that waits longer does harm: brokers register

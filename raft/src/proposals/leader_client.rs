@@ -52,10 +52,22 @@ impl LeaderClient {
                 return ProposalOutcome::Refused(why);
             }
             if let Some(leader) = self.leadership.leader_to_ask() {
-                let outcome = if leader == self.local.id() {
-                    here().await
-                } else {
-                    self.ask_other(leader, deadline, &request, &done).await
+                let asked = async {
+                    if leader == self.local.id() {
+                        here().await
+                    } else {
+                        let peer = self.peers.peer(leader);
+                        let request = request(time_left_ms(deadline));
+                        let called = peer.call(ChannelKind::Call, &request, Limit::Deadline(deadline)).await;
+                        wire::outcome(leader, called, &done)
+                    }
+                };
+                let outcome = tokio::select! {
+                    biased;
+                    outcome = asked => outcome,
+                    () = self.lost(leader) => {
+                        ProposalOutcome::Unknown(format!("node {leader} leads no more and has not answered"))
+                    }
                 };
                 match outcome {
                     ProposalOutcome::NotLeader(reason) => why = reason,
@@ -70,28 +82,12 @@ impl LeaderClient {
         }
     }
 
-    async fn ask_other<T>(
-        &self,
-        leader: NodeId,
-        deadline: Instant,
-        request: impl Fn(u64) -> Request,
-        done: impl Fn(Reply) -> Result<T, Reply>,
-    ) -> ProposalOutcome<T> {
-        let peer = self.peers.peer(leader);
-        let request = request(time_left_ms(deadline));
-        let lost = async {
-            tokio::select! {
-                biased;
-                () = self.leadership.replaced(leader) => sleep(REPLY_ON_ITS_WAY).await,
-                () = self.leadership.leaderless() => {}
-            }
-        };
+    /// Resolves when another node leads than the one that was asked, or none: its answer may never come.
+    async fn lost(&self, leader: NodeId) {
         tokio::select! {
             biased;
-            called = peer.call(ChannelKind::Call, &request, Limit::Deadline(deadline)) => {
-                wire::outcome(leader, called, &done)
-            }
-            () = lost => ProposalOutcome::Unknown(format!("node {leader} leads no more and has not answered")),
+            () = self.leadership.replaced(leader) => sleep(REPLY_ON_ITS_WAY).await,
+            () = self.leadership.leaderless() => {}
         }
     }
 

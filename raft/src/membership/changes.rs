@@ -1,5 +1,6 @@
 //! Changes of the membership: learners join, voters are promoted, members are removed.
 
+use super::to_its_end;
 use crate::api::{MemberChange, NodeId, ProposeError};
 use crate::consensus::raft::{Raft, matched};
 use crate::consensus::types::Types;
@@ -72,7 +73,11 @@ impl MemberChanges {
     }
 
     /// Changes the membership through the leader, and waits until the change is visible here.
-    pub(crate) async fn change(&self, change: MemberChange, deadline: Instant) -> Result<(), ProposeError> {
+    pub(crate) async fn change(
+        self: &Arc<Self>,
+        change: MemberChange,
+        deadline: Instant,
+    ) -> Result<(), ProposeError> {
         let change = WireMemberChange::from(change);
         let here = || self.change_here(self.local.id(), change.clone(), deadline);
         let request = |time_left_ms| Request::ChangeMembers { change: change.clone(), time_left_ms };
@@ -104,8 +109,19 @@ impl MemberChanges {
         }
     }
 
-    /// The leader's part. `asked_at`: the node that the caller asked.
+    /// The leader's part. `asked_at`: the node that the caller asked. Goes on when the caller stops waiting, and can be
+    /// asked for again.
     pub(crate) async fn change_here(
+        self: &Arc<Self>,
+        asked_at: NodeId,
+        change: WireMemberChange,
+        deadline: Instant,
+    ) -> ProposalOutcome<()> {
+        let this = Arc::clone(self);
+        to_its_end(&self.local, async move { this.carry_out(asked_at, change, deadline).await }).await
+    }
+
+    async fn carry_out(
         &self,
         asked_at: NodeId,
         change: WireMemberChange,
@@ -135,6 +151,9 @@ impl MemberChanges {
     }
 
     async fn add_learner(&self, id: NodeId, address: String, deadline: Instant) -> ProposalOutcome<()> {
+        if self.local.members.load().committed.nodes.get(&id).is_some_and(|known| known.address == address) {
+            return ProposalOutcome::Done(());
+        }
         let contact = match self.check_new(id, address, deadline).await {
             Ok(contact) => contact,
             Err(reason) => return ProposalOutcome::Refused(reason),
@@ -145,7 +164,7 @@ impl MemberChanges {
     /// Connects to a node that is to join, and checks that it may.
     async fn check_new(&self, id: NodeId, address: String, deadline: Instant) -> Result<Contact, String> {
         if self.local.members.load().contact(id).is_some() || id == self.local.id() {
-            return Err(format!("node {id} is a member already"));
+            return Err(format!("node {id} is a member already, with another address"));
         }
         let info = timeout_at(deadline, self.peers.probe(id, &address))
             .await
@@ -162,6 +181,9 @@ impl MemberChanges {
     }
 
     async fn promote(&self, id: NodeId, deadline: Instant) -> ProposalOutcome<()> {
+        if self.local.members.load().committed.voters.contains(&id) {
+            return ProposalOutcome::Done(());
+        }
         if let Err(reason) = self.check_promotion(id) {
             return ProposalOutcome::Refused(reason);
         }
@@ -173,9 +195,6 @@ impl MemberChanges {
         let members = self.local.members.load();
         if members.contact(id).is_none() {
             return Err(format!("node {id} is not a member: add it first"));
-        }
-        if members.is_voter(id) {
-            return Err(format!("node {id} votes already"));
         }
         if !self.has_caught_up(id) {
             return Err(format!("node {id} has not caught up yet: try again later"));
@@ -221,8 +240,13 @@ impl MemberChanges {
         address: String,
         deadline: Instant,
     ) -> ProposalOutcome<()> {
-        if self.local.members.load().contact(old).is_none() {
-            return ProposalOutcome::Refused(format!("node {old} is not a member"));
+        let members = self.local.members.load();
+        if members.contact(old).is_none() {
+            let new = members.committed.nodes.get(&id).filter(|_| members.committed.voters.contains(&id));
+            return match new {
+                Some(new) if new.address == address => ProposalOutcome::Done(()),
+                _ => ProposalOutcome::Refused(format!("node {old} is not a member")),
+            };
         }
         if old == self.local.id() {
             let reason = format!("node {old} leads: transfer leadership first (`raft-namesrv transfer`)");

@@ -1,5 +1,6 @@
 //! Leadership transfer.
 
+use super::to_its_end;
 use crate::api::{NodeId, ProposeError};
 use crate::consensus::raft::{Raft, matched};
 use crate::leader::leadership::Leadership;
@@ -41,7 +42,7 @@ impl LeadershipTransfer {
     /// Transfers leadership to a voter, through the leader wherever it is, and waits until the voter leads. `to`: `None`
     /// for the voter with the longest log. Gives the new leader.
     pub(crate) async fn transfer(
-        &self,
+        self: &Arc<Self>,
         to: Option<NodeId>,
         deadline: Instant,
     ) -> Result<NodeId, ProposeError> {
@@ -54,12 +55,17 @@ impl LeadershipTransfer {
         self.leader.ask(deadline, here, request, done).await.into_result()
     }
 
-    /// The leader's part: transfers this node's leadership.
+    /// The leader's part: transfers this node's leadership. Goes on when the caller stops waiting.
     pub(crate) async fn transfer_own(
-        &self,
+        self: &Arc<Self>,
         to: Option<NodeId>,
         deadline: Instant,
     ) -> ProposalOutcome<NodeId> {
+        let this = Arc::clone(self);
+        to_its_end(&self.local, async move { this.carry_out(to, deadline).await }).await
+    }
+
+    async fn carry_out(&self, to: Option<NodeId>, deadline: Instant) -> ProposalOutcome<NodeId> {
         let me = self.local.id();
         let before = self.leadership.state();
         if before.leader != Some(me) {

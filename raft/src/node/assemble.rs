@@ -19,6 +19,7 @@ use crate::leader::recovery::Recovery;
 use crate::local::{DiskState, LocalNode, Members};
 use crate::membership::bootstrap::Bootstrap;
 use crate::membership::changes::MemberChanges;
+use crate::membership::joint::JointEnd;
 use crate::membership::transfer::LeadershipTransfer;
 use crate::observer::RaftObserver;
 use crate::peer::PeerNetwork;
@@ -54,6 +55,7 @@ pub(super) struct Tasks {
     disk: DiskWatch,
     pub(super) state_check: Arc<StateCheck>,
     bootstrap: Arc<Bootstrap>,
+    joint_end: JointEnd,
     pub(super) rpc: Arc<PeerRpc>,
 }
 
@@ -74,6 +76,7 @@ impl Tasks {
         tasks.spawn(self.disk.run(self.watchdog));
         tasks.spawn(self.state_check.run());
         tasks.spawn(self.bootstrap.run());
+        tasks.spawn(self.joint_end.run());
         tasks.spawn(server::run(self.local, self.network, self.rpc as Arc<dyn RpcHandler>));
     }
 }
@@ -114,6 +117,7 @@ pub(super) async fn assemble(options: Options, parts: Parts) -> Result<(Node, Ta
         disk: base.disk_watch(&transfer),
         state_check: state_check.clone(),
         bootstrap,
+        joint_end: JointEnd::new(base.local.clone(), base.raft.clone(), base.leadership.clone()),
         rpc: base.rpc(calls, messages),
     };
     let owners = Owners {

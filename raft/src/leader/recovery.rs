@@ -5,14 +5,13 @@ use crate::consensus::applied_state::AppliedStatePublisher;
 use crate::local::LocalNode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use storage::LogId;
 use tokio::sync::watch;
 
 /// Whether this node has applied, since its start, what the cluster had committed.
 pub(crate) struct Recovery {
     local: Arc<LocalNode>,
     applied: Arc<AppliedStatePublisher>,
-    /// The index to apply; set by the first message of a leader that knows how far the log is committed.
+    /// The index to apply: the leader's read index.
     target: watch::Sender<Option<u64>>,
     recovered: AtomicBool,
 }
@@ -38,23 +37,9 @@ impl Recovery {
         self.target.subscribe()
     }
 
-    /// Notes how far the log was committed at the first contact with the leader of a term.
-    pub(crate) fn record_committed(&self, term: u64, committed: Option<LogId>) {
-        if self.is_recovered() {
-            return;
-        }
-        // A leader does not know how far the log is committed before it has committed an entry of its own term.
-        if let Some(committed) = committed
-            && committed.term == term
-        {
-            self.target.send_if_modified(|target| {
-                let first = target.is_none();
-                if first {
-                    *target = Some(committed.index);
-                }
-                first
-            });
-        }
+    /// The leader's read index, asked for since this process began.
+    pub(crate) fn set_target(&self, index: u64) {
+        self.target.send_replace(Some(index));
     }
 
     /// Checks whether the node has recovered just now. `leading`: it leads, and so has applied all that was committed.

@@ -27,6 +27,7 @@ use crate::peer::dialer::Dialer;
 use crate::peer::peers::Peers;
 use crate::peer::server::{self, RpcHandler};
 use crate::proposals::batcher::Batcher;
+use crate::proposals::catch_up::CatchUp;
 use crate::proposals::leader_client::LeaderClient;
 use crate::proposals::proposer::Proposer;
 use crate::proposals::queue::QUEUE_MAX;
@@ -56,6 +57,7 @@ pub(super) struct Tasks {
     pub(super) state_check: Arc<StateCheck>,
     bootstrap: Arc<Bootstrap>,
     joint_end: JointEnd,
+    catch_up: CatchUp,
     pub(super) rpc: Arc<PeerRpc>,
 }
 
@@ -77,6 +79,7 @@ impl Tasks {
         tasks.spawn(self.state_check.run());
         tasks.spawn(self.bootstrap.run());
         tasks.spawn(self.joint_end.run());
+        tasks.spawn(self.catch_up.run());
         tasks.spawn(server::run(self.local, self.network, self.rpc as Arc<dyn RpcHandler>));
     }
 }
@@ -118,6 +121,7 @@ pub(super) async fn assemble(options: Options, parts: Parts) -> Result<(Node, Ta
         state_check: state_check.clone(),
         bootstrap,
         joint_end: JointEnd::new(base.local.clone(), base.raft.clone(), base.leadership.clone()),
+        catch_up: CatchUp::new(base.local.clone(), base.recovery.clone(), read_barrier.clone()),
         rpc: base.rpc(calls, messages),
     };
     let owners = Owners {
@@ -283,13 +287,12 @@ impl Base {
     }
 
     fn rpc(&self, calls: CallRpc, messages: Arc<dyn PeerMessages>) -> Arc<PeerRpc> {
-        let Self { local, raft, applied, snapshots, leadership, recovery, .. } = self;
+        let Self { local, raft, applied, snapshots, leadership, .. } = self;
         let installer = Arc::new(SnapshotInstaller::new(local.clone(), raft.clone(), applied.clone()));
         let raft = Arc::new(RaftRpc {
             local: local.clone(),
             raft: raft.clone(),
             leadership: leadership.clone(),
-            recovery: recovery.clone(),
             installer: installer.clone(),
         });
         let snapshots = SnapshotRpc { local: local.clone(), snapshots: snapshots.clone(), installer };

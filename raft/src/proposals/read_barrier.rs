@@ -31,24 +31,30 @@ impl ReadBarrier {
         Self { local, raft, applied, leader }
     }
 
-    /// Asks the leader for an index (which it confirms with a quorum), and waits until this node has applied it.
+    /// Asks the leader for an index, and waits until this node has applied it.
     pub(crate) async fn wait(&self, deadline: Instant) -> Result<u64, ReadError> {
+        let index = self.index(deadline).await?;
+        self.applied.wait_for(index, deadline, &self.local.lifecycle.stop).await?;
+        Ok(index)
+    }
+
+    /// Asks the leader for an index, which it confirms with a quorum: all that was acknowledged anywhere before is not
+    /// behind it.
+    pub(crate) async fn index(&self, deadline: Instant) -> Result<u64, ReadError> {
         let done = |reply| match reply {
             Reply::ReadIndex { index } => Ok(index),
             other => Err(other),
         };
         let request = |time_left_ms| Request::ReadIndex { time_left_ms };
-        let index = loop {
+        loop {
             match self.leader.ask(deadline, || self.read_index(deadline), request, done).await {
-                ProposalOutcome::Done(index) => break index,
+                ProposalOutcome::Done(index) => return Ok(index),
                 // A read index changes nothing, so it is safe to ask again.
                 ProposalOutcome::Unknown(_) if Instant::now() < deadline => self.leader.pause(deadline).await,
                 _ if self.local.lifecycle.is_stopping() => return Err(ReadError::Stopping),
                 _ => return Err(ReadError::NoLeader),
             }
-        };
-        self.applied.wait_for(index, deadline, &self.local.lifecycle.stop).await?;
-        Ok(index)
+        }
     }
 
     /// On the leader: how far the log is committed, once a quorum has confirmed that this node still leads.

@@ -5,14 +5,12 @@ use crate::consensus::conversions;
 use crate::consensus::raft::Raft;
 use crate::consensus::types::{raft_log_id, raft_vote};
 use crate::leader::leadership::Leadership;
-use crate::leader::recovery::Recovery;
 use crate::local::LocalNode;
 use crate::peer::authorize::OWN_DIRECTORY;
 use crate::peer::message::{Append, Reply, Request, VoteRequest};
 use crate::snapshots::installer::SnapshotInstaller;
 use openraft::raft::{AppendEntriesResponse, TransferLeaderRequest};
 use std::sync::Arc;
-use storage::LogId;
 use storage::disk::SpaceLevel;
 
 /// Handles Raft's own requests.
@@ -20,7 +18,6 @@ pub(crate) struct RaftRpc {
     pub(crate) local: Arc<LocalNode>,
     pub(crate) raft: Raft,
     pub(crate) leadership: Arc<Leadership>,
-    pub(crate) recovery: Arc<Recovery>,
     pub(crate) installer: Arc<SnapshotInstaller>,
 }
 
@@ -59,7 +56,7 @@ impl RaftRpc {
         if !append.entries.is_empty() && self.local.disk.space() == SpaceLevel::Min {
             return Reply::Unavailable("the disk is full".into());
         }
-        let (term, committed) = (append.vote.term, append.committed);
+        let term = append.vote.term;
         let request = match conversions::raft_append(append) {
             Ok(request) => request,
             Err(e) => return unavailable(e),
@@ -68,7 +65,7 @@ impl RaftRpc {
         match self.raft.append_entries(request).await {
             Ok(response) => {
                 if !matches!(response, AppendEntriesResponse::HigherVote(_)) {
-                    self.record_contact(term, committed);
+                    self.record_contact(term);
                 }
                 Reply::Append(response.into())
             }
@@ -77,10 +74,9 @@ impl RaftRpc {
     }
 
     /// Notes that openraft accepted a message of the leader of a term.
-    fn record_contact(&self, term: u64, committed: Option<LogId>) {
+    fn record_contact(&self, term: u64) {
         self.leadership.record_contact(term);
         self.local.members.set_removed(false);
         self.local.alerts.clear(OWN_DIRECTORY);
-        self.recovery.record_committed(term, committed);
     }
 }

@@ -3,11 +3,12 @@
 //! other build has them.
 
 use crate::consensus::{conversions, membership_codec};
-use crate::peer::frame::{self, FRAME_BYTES_MAX, Frame};
+use crate::peer::frame::{self, Frame};
 use crate::peer::handshake;
 use crate::peer::message::{self, Reply, Request};
 use futures_util::FutureExt;
 use std::io;
+use storage::limits::PEER_FRAME_BYTES_MAX;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// The bytes as what a peer sends after the handshake.
@@ -61,7 +62,7 @@ fn read_frames(mut stream: impl AsyncRead + Unpin) -> (Vec<Frame>, io::ErrorKind
     let mut frames = Vec::new();
     loop {
         // A stream in memory never waits.
-        let Some(read) = frame::read(&mut stream, FRAME_BYTES_MAX, || ()).now_or_never() else {
+        let Some(read) = frame::read(&mut stream, PEER_FRAME_BYTES_MAX, || ()).now_or_never() else {
             unreachable!("reading waits for more bytes than there are");
         };
         match read.and_then(|bytes| Frame::parse(&bytes)) {

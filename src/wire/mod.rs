@@ -29,7 +29,7 @@ pub use ext_fields::ExtFields;
 pub use repeat::Repeat;
 
 /// Largest frame, its length field included, bytes.
-pub const FRAME_MAX_BYTES: usize = 16 << 20;
+pub const FRAME_MAX_BYTES: usize = storage::limits::CLIENT_FRAME_BYTES_MAX;
 
 /// Version number in our frames: that of RocketMQ 5.3.3, whose responses this nameserver gives.
 pub const OUR_VERSION: i32 = 479;

@@ -2,6 +2,7 @@
 //!
 //! Everything stored or sent starts with a format number, so that a later version can refuse or upgrade it.
 
+use crate::limits::VALUE_BYTES_MAX;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -25,6 +26,14 @@ pub enum FormatError {
         /// Its format number.
         found: u8,
     },
+    /// Too many bytes.
+    #[error("{what} has {bytes} bytes, at most {VALUE_BYTES_MAX} are encoded or decoded")]
+    TooLarge {
+        /// What was to be written or read.
+        what: &'static str,
+        /// Its size.
+        bytes: usize,
+    },
     /// Broken.
     #[error("{what} does not decode: {reason}")]
     Broken {
@@ -35,47 +44,46 @@ pub enum FormatError {
     },
 }
 
-/// No value is larger, bytes; entries are at most 16 MiB of client frame.
-const VALUE_BYTES_MAX: usize = 64 << 20;
+/// Encoded bytes → the limit of what they decode to. bincode makes room for a text before it looks whether the text is
+/// there, so the limit of a length follows the number of bytes that came.
+///
+/// To ensure correctness: all that [`encode`] writes decodes. bincode counts a number by its size in memory, which is at
+/// most [`GROWTH`] times what the number takes here.
+const STEPS: [usize; 6] = [4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20, VALUE_BYTES_MAX];
 
-/// Values of up to so many encoded bytes take little memory: all that an unauthenticated peer or a small record can
-/// send.
-const FEW_BYTES: usize = 4 << 10;
-/// The next step.
-const MORE_BYTES: usize = 256 << 10;
-
-fn config<const BYTES_MAX: usize>() -> impl bincode::config::Config {
-    bincode::config::standard().with_limit::<BYTES_MAX>()
-}
+/// A `u128` takes 16 bytes in memory and may take one here. No type grows by more.
+const GROWTH: usize = 16;
 
 /// Encodes a value behind its format number.
 ///
 /// # Errors
-/// When the value is larger than 64 MiB.
+/// When the value is larger than [`VALUE_BYTES_MAX`].
 pub fn encode<T: Serialize>(what: &'static str, value: &T) -> Result<Vec<u8>, FormatError> {
     let mut bytes = vec![FORMAT];
-    bincode::serde::encode_into_std_write(value, &mut bytes, config::<VALUE_BYTES_MAX>())
+    bincode::serde::encode_into_std_write(value, &mut bytes, bincode::config::standard())
         .map_err(|e| FormatError::Broken { what, reason: e.to_string() })?;
+    check_size(what, bytes.len() - 1)?;
     Ok(bytes)
 }
 
 /// Decodes what [`encode`] wrote. Trailing bytes are an error.
 ///
 /// # Errors
-/// Another format number, or broken bytes.
+/// Another format number, too many bytes, or broken ones.
 pub fn decode<T: DeserializeOwned>(what: &'static str, bytes: &[u8]) -> Result<T, FormatError> {
     let (&format, rest) = bytes.split_first().ok_or(FormatError::Empty { what })?;
     if format != FORMAT {
         return Err(FormatError::Version { what, found: format });
     }
-    // bincode makes room for a text before it looks whether the text is there, so the limit of a length follows
-    // the number of bytes that came. It counts a number by its size in memory, which is at most 16 times what it takes here.
-    let decoded = if rest.len() <= FEW_BYTES {
-        bincode::serde::decode_from_slice(rest, config::<{ 16 * FEW_BYTES }>())
-    } else if rest.len() <= MORE_BYTES {
-        bincode::serde::decode_from_slice(rest, config::<{ 16 * MORE_BYTES }>())
-    } else {
-        bincode::serde::decode_from_slice(rest, config::<VALUE_BYTES_MAX>())
+    check_size(what, rest.len())?;
+    let step = STEPS.iter().position(|step| rest.len() <= *step);
+    let decoded = match step {
+        Some(0) => decode_within::<T, { GROWTH * STEPS[0] }>(rest),
+        Some(1) => decode_within::<T, { GROWTH * STEPS[1] }>(rest),
+        Some(2) => decode_within::<T, { GROWTH * STEPS[2] }>(rest),
+        Some(3) => decode_within::<T, { GROWTH * STEPS[3] }>(rest),
+        Some(4) => decode_within::<T, { GROWTH * STEPS[4] }>(rest),
+        _ => decode_within::<T, { GROWTH * STEPS[5] }>(rest),
     };
     let (value, read) = decoded.map_err(|e| FormatError::Broken { what, reason: e.to_string() })?;
     if read != rest.len() {
@@ -83,6 +91,16 @@ pub fn decode<T: DeserializeOwned>(what: &'static str, bytes: &[u8]) -> Result<T
         return Err(FormatError::Broken { what, reason });
     }
     Ok(value)
+}
+
+fn decode_within<T: DeserializeOwned, const LIMIT: usize>(
+    bytes: &[u8],
+) -> Result<(T, usize), bincode::error::DecodeError> {
+    bincode::serde::decode_from_slice(bytes, bincode::config::standard().with_limit::<LIMIT>())
+}
+
+fn check_size(what: &'static str, bytes: usize) -> Result<(), FormatError> {
+    if bytes > VALUE_BYTES_MAX { Err(FormatError::TooLarge { what, bytes }) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -107,10 +125,30 @@ mod tests {
     }
 
     #[test]
+    fn what_was_written_is_read_though_it_takes_much_more_memory() {
+        // As in a registration whose static topics have many queues: encoded 9 MiB, counted by bincode 72 MiB.
+        let numbers = vec![0_i64; 9 << 20];
+        let bytes = encode("numbers", &numbers).unwrap();
+        assert!(decode::<Vec<i64>>("numbers", &bytes).unwrap() == numbers);
+    }
+
+    #[test]
+    fn no_more_is_written_than_is_read() {
+        let text = "a".repeat(VALUE_BYTES_MAX - 5);
+        let bytes = encode("text", &text).unwrap();
+        assert_eq!(bytes.len() - 1, VALUE_BYTES_MAX);
+        assert!(decode::<String>("text", &bytes).unwrap() == text);
+        for refused in [encode("text", &(text + "a")).unwrap_err(), {
+            decode::<String>("text", &[&*bytes, b"a"].concat()).unwrap_err()
+        }] {
+            assert!(matches!(refused, FormatError::TooLarge { bytes, .. } if bytes == VALUE_BYTES_MAX + 1));
+        }
+    }
+
+    #[test]
     fn the_most_that_so_many_bytes_can_hold_is_read() {
-        for count in
-            [0, 1, FEW_BYTES - 1, FEW_BYTES, FEW_BYTES + 1, MORE_BYTES - 10, MORE_BYTES, MORE_BYTES + 1]
-        {
+        let at_steps = STEPS[..4].iter().flat_map(|step| [step - 10, *step, step + 1]);
+        for count in [0, 1].into_iter().chain(at_steps) {
             // In memory each takes 16 bytes, encoded one.
             let numbers = vec![0_u128; count];
             let bytes = encode("numbers", &numbers).unwrap();

@@ -13,6 +13,7 @@
 //! - [`snapshots`]: whole states, so that the log can be purged.
 //! - [`directory`]: a node's data directory, locked and checked by its [`marker`].
 //! - [`mod@format`]: how all of this becomes bytes; the only file that names bincode.
+//! - [`limits`]: how large all of this may be, in one table.
 //! - [`runtime`], [`files`]: wall clock, randomness and files behind small traits, so that a simulation can own them.
 //!
 //! This crate knows no network and no consensus.
@@ -25,6 +26,7 @@ pub mod directory;
 pub mod disk;
 pub mod files;
 pub mod format;
+pub mod limits;
 pub mod log;
 pub mod log_id;
 pub mod log_place;

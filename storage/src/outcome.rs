@@ -183,6 +183,38 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Visits every name and text of the event.
+    pub(crate) fn for_each_name(&mut self, visit: &mut dyn FnMut(&mut Name)) {
+        let (names, more): (Vec<&mut Name>, Option<&mut Name>) = match self {
+            Self::BrokerRegistered { cluster, broker, address, ha_address, .. } => {
+                (vec![cluster, broker, address], ha_address.as_mut())
+            }
+            Self::BrokerRemoved { cluster, broker, address, .. } => (vec![cluster, broker, address], None),
+            Self::NameGone { cluster, broker } => (vec![cluster, broker], None),
+            Self::ClusterGone { cluster } => (vec![cluster], None),
+            Self::TopicNew { topic, broker, .. } | Self::TopicChanged { topic, broker, .. } => {
+                (vec![topic, broker], None)
+            }
+            Self::TopicGone { topic, broker } => (vec![topic], broker.as_mut()),
+            Self::PermissionChanged { broker, .. } => (vec![broker], None),
+            Self::MinBrokerIdChanged {
+                broker, min_address, ha_address, offline_address, targets, ..
+            } => {
+                let addresses = [ha_address.as_mut(), offline_address.as_mut()].into_iter().flatten();
+                ([broker, min_address].into_iter().chain(addresses).chain(targets).collect(), None)
+            }
+            Self::Conflict { broker, holder, claimant, .. } => (vec![broker, holder, claimant], None),
+            Self::KvChanged { namespace, key, .. } => (vec![namespace, key], None),
+            Self::SettingsChanged { changes } => {
+                (changes.iter_mut().flat_map(|(name, old, new)| [name, old, new]).collect(), None)
+            }
+            Self::EvictionGuardChanged { .. } => (Vec::new(), None),
+        };
+        names.into_iter().chain(more).for_each(visit);
+    }
+}
+
 /// Why a broker left the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RemovedBy {

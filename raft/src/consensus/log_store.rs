@@ -11,11 +11,9 @@ use std::io;
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use storage::limits::APPEND_BYTES_MAX;
 use storage::log::{Done, Entry, Log, Payload};
 use tokio::sync::oneshot;
-
-/// Most bytes of entries that are read, and sent to a peer, at once; a single entry may be larger.
-pub(crate) const READ_BYTES_MAX: usize = 4 << 20;
 
 /// The log, as openraft calls it. Clones are the same log.
 #[derive(Clone)]
@@ -76,7 +74,7 @@ impl RaftLogReader<Types> for LogStore {
         let mut range = self.available(&range);
         let mut entries = Vec::new();
         while !range.is_empty() {
-            let part = self.read(range.clone(), READ_BYTES_MAX).await?;
+            let part = self.read(range.clone(), APPEND_BYTES_MAX).await?;
             range.start += advance(&part, &range)?;
             entries.extend(part);
         }
@@ -84,7 +82,7 @@ impl RaftLogReader<Types> for LogStore {
     }
 
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<RaftEntry>> {
-        self.read(start..end, READ_BYTES_MAX).await
+        self.read(start..end, APPEND_BYTES_MAX).await
     }
 
     async fn entries_stream<R>(&mut self, range: R) -> impl Stream<Item = io::Result<RaftEntry>> + Send
@@ -97,7 +95,7 @@ impl RaftLogReader<Types> for LogStore {
             if range.is_empty() {
                 return None;
             }
-            let part = match store.read(range.clone(), READ_BYTES_MAX).await {
+            let part = match store.read(range.clone(), APPEND_BYTES_MAX).await {
                 Ok(part) => part,
                 Err(e) => return Some((vec![Err(e)], (store, 0..0))),
             };

@@ -1,7 +1,6 @@
 //! openraft's network over the channels to peers.
 
 use super::conversions;
-use super::log_store::READ_BYTES_MAX;
 use super::snapshot::SnapshotData;
 use super::types::{RaftVote, Types, raft_log_id, raft_vote, vote};
 use crate::local::{Contact, blocking};
@@ -19,14 +18,13 @@ use openraft::raft::{
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
+use storage::limits::SNAPSHOT_MESSAGE_BYTES;
 use storage::snapshots::{SnapshotMeta, Snapshots};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// Entries and snapshots may take as long as they make progress; without any for so long, the attempt is over.
 const PROGRESS_MAX: Duration = Duration::from_secs(5);
-/// Bytes of a snapshot per message.
-const SNAPSHOT_MESSAGE_BYTES: usize = READ_BYTES_MAX / 4;
 
 /// openraft's snapshot.
 type RaftSnapshot = openraft::type_config::alias::SnapshotOf<Types, SnapshotData>;

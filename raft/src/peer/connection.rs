@@ -1,6 +1,6 @@
 //! An open connection to a peer: requests go out, replies come in by number.
 
-use super::frame::{self, FRAME_BYTES_MAX, Frame, HEADER_BYTES, Kind};
+use super::frame::{self, Frame, HEADER_BYTES, Kind};
 use super::message::{self, Reply, Request};
 use super::node_info::NodeInfo;
 use super::stream::BoxedStream;
@@ -9,6 +9,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use storage::limits::PEER_FRAME_BYTES_MAX;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
@@ -175,8 +176,10 @@ impl Connection {
     /// Sends a request. Calls one after the other are sent in that order.
     pub(crate) async fn send(&self, request: &Request, limit: Limit) -> Result<PendingCall<'_>, CallError> {
         let body = message::encode_request(request).map_err(|e| CallError::NotSent(e.to_string()))?;
-        if HEADER_BYTES + body.len() > FRAME_BYTES_MAX {
-            return Err(CallError::NotSent(format!("{} bytes are too many", body.len())));
+        if HEADER_BYTES + body.len() > PEER_FRAME_BYTES_MAX {
+            let reason =
+                format!("the message has {} bytes, at most {PEER_FRAME_BYTES_MAX} fit a frame", body.len());
+            return Err(CallError::NotSent(reason));
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let (tx, reply) = oneshot::channel();
@@ -241,7 +244,7 @@ pub(crate) async fn write_frames<W: AsyncWrite + Unpin>(
 async fn read_replies<R: AsyncRead + Unpin>(reader: R, shared: &Shared) -> io::Result<()> {
     let mut reader = tokio::io::BufReader::new(reader);
     loop {
-        let bytes = frame::read(&mut reader, FRAME_BYTES_MAX, || shared.received()).await?;
+        let bytes = frame::read(&mut reader, PEER_FRAME_BYTES_MAX, || shared.received()).await?;
         let frame = Frame::parse(&bytes)?;
         if frame.kind == Kind::Reply
             && let Some(call) = shared.pending().remove(&frame.number)

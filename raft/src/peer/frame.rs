@@ -2,11 +2,10 @@
 
 use std::io;
 use std::time::Duration;
+use storage::limits::PEER_FRAME_BYTES_MAX;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
-/// Largest frame after the handshake: an entry of the largest size, and a little.
-pub(crate) const FRAME_BYTES_MAX: usize = 32 << 20;
 /// Largest frame of the handshake: an unauthenticated peer gets no more memory than this.
 pub(crate) const HANDSHAKE_BYTES_MAX: usize = 4 << 10;
 /// Bytes written or read at a time; between two pieces a connection shows that it moves.
@@ -58,8 +57,8 @@ impl Frame {
     /// Appends the frame, length first, to a buffer.
     pub(crate) fn write_to(&self, buffer: &mut Vec<u8>) -> io::Result<()> {
         let length = HEADER_BYTES + self.body.len();
-        if length > FRAME_BYTES_MAX {
-            return Err(io::Error::other(format!("frame of {length} bytes, at most {FRAME_BYTES_MAX}")));
+        if length > PEER_FRAME_BYTES_MAX {
+            return Err(io::Error::other(format!("frame of {length} bytes, at most {PEER_FRAME_BYTES_MAX}")));
         }
         let length = u32::try_from(length).map_err(io::Error::other)?;
         buffer.extend_from_slice(&length.to_be_bytes());
@@ -153,10 +152,10 @@ mod tests {
     #[tokio::test]
     async fn a_length_without_its_bytes_takes_no_memory() {
         let mut claimed: &[u8] = &[0x01, 0xff, 0xff, 0xff, 1, 2, 3];
-        let error = read(&mut claimed, FRAME_BYTES_MAX, || ()).await.unwrap_err();
+        let error = read(&mut claimed, PEER_FRAME_BYTES_MAX, || ()).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
         let mut claimed: &[u8] = &[0xff, 0xff, 0xff, 0xff, 1, 2, 3];
-        let error = read(&mut claimed, FRAME_BYTES_MAX, || ()).await.unwrap_err();
+        let error = read(&mut claimed, PEER_FRAME_BYTES_MAX, || ()).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::authorize::{authorize, log_truncated_tail};
 use super::connection::{OUT_FRAMES_MAX, write_frames};
-use super::frame::{self, FRAME_BYTES_MAX, Frame, Kind};
+use super::frame::{self, Frame, Kind};
 use super::handshake::{self, ChannelKind, HandshakeError, Hello};
 use super::message::{self, Reply, Request};
 use super::node_info::NodeInfo;
@@ -13,6 +13,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+use storage::limits::PEER_FRAME_BYTES_MAX;
 use tokio::io::{AsyncRead, BufReader};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, interval_at, sleep, timeout};
@@ -158,7 +159,7 @@ async fn serve(
 }
 
 async fn next_request<R: AsyncRead + Unpin>(reader: &mut R) -> io::Result<(u64, Request)> {
-    let bytes = frame::read(reader, FRAME_BYTES_MAX, || ()).await?;
+    let bytes = frame::read(reader, PEER_FRAME_BYTES_MAX, || ()).await?;
     let frame = Frame::parse(&bytes)?;
     if frame.kind != Kind::Request {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "not a request"));

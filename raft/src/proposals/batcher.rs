@@ -8,6 +8,7 @@
 //!   out. `storage` knows which changes those are.
 //! - A command whose deadline has passed is dropped before anything is appended.
 
+use super::entry;
 use super::in_flight::{InFlight, ProposedEntry, finish_in_order, not_leader, notify};
 use super::outcome::ProposalOutcome;
 use super::queue::{Queue, QueuedCommand};
@@ -21,7 +22,7 @@ use openraft::impls::OneshotResponder;
 use openraft::vote::leader_id_std::CommittedLeaderId;
 use std::sync::Arc;
 use storage::route_info::Prepared;
-use storage::{Command, Position, RouteInfo, format};
+use storage::{Command, Position, RouteInfo};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
 
@@ -45,6 +46,8 @@ pub(crate) struct Batcher {
 #[derive(Default)]
 struct Draft {
     commands: Vec<Command>,
+    /// Size of the commands as they came, encoded.
+    encoded_bytes: usize,
     hashes: Vec<u128>,
 }
 
@@ -112,9 +115,9 @@ impl Batcher {
         }
         self.initial_commands_term = Some(leadership.term);
         tracing::info!("the new cluster begins with {} commands", commands.len());
-        match format::encode("log entry", commands) {
+        match entry::encode(commands) {
             Ok(bytes) => {
-                let write = self.raft.write(Batch(bytes.into()));
+                let write = self.raft.write(Batch(bytes));
                 if let Err(e) = write.with_leader(CommittedLeaderId::new(leadership.term)).await {
                     tracing::error!("the cluster's initial commands are not proposed: {e}");
                 }
@@ -136,16 +139,16 @@ impl Batcher {
             let refused = ProposalOutcome::Refused(reason);
             return batch.into_iter().for_each(|queued| notify(queued.waiter, refused.clone()));
         }
-        let Draft { commands, hashes } = self.draft(batch, term);
+        let Draft { commands, encoded_bytes, hashes } = self.draft(batch, term);
         if commands.is_empty() {
             return;
         }
-        let bytes = match format::encode("log entry", &commands) {
+        let bytes = match entry::encode_beside(commands, encoded_bytes).await {
             Ok(bytes) => bytes,
             Err(e) => return self.finish(&hashes, &ProposalOutcome::Refused(e.to_string())),
         };
         let (responder, done) = OneshotResponder::new_pair();
-        let write = self.raft.write(Batch(bytes.into())).responder(responder);
+        let write = self.raft.write(Batch(bytes)).responder(responder);
         // Only in the term that the draft was made for: the table that it was checked against may differ in another.
         if let Err(e) = write.with_leader(CommittedLeaderId::new(term)).await {
             return self.finish(&hashes, &ProposalOutcome::Refused(e.to_string()));
@@ -163,7 +166,7 @@ impl Batcher {
         let now = Instant::now();
         let mut draft = Draft::default();
         let mut in_flight = self.in_flight.lock();
-        for QueuedCommand { command, hash, term: only_in, deadline, waiter, .. } in batch {
+        for QueuedCommand { command, bytes, hash, term: only_in, deadline, waiter } in batch {
             if deadline <= now {
                 notify(waiter, ProposalOutcome::Refused("its time was over before it was proposed".into()));
                 continue;
@@ -183,6 +186,7 @@ impl Batcher {
                 Prepared::Propose(command) => {
                     draft.hashes.push(in_flight.add(hash, &command.change, waiter));
                     draft.commands.push(*command);
+                    draft.encoded_bytes += bytes;
                 }
                 Prepared::Done(outcome) => notify(waiter, self.unchanged(outcome, &table, term)),
             }

@@ -8,12 +8,22 @@ use crate::consensus::applied_state::AppliedStatePublisher;
 use crate::local::LocalNode;
 use crate::peer::message::{Reply, Request};
 use std::sync::Arc;
+use storage::limits::COMMAND_BYTES_MAX;
 use storage::{Command, format};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-/// A larger command is refused.
-const COMMAND_BYTES_MAX: usize = 24 << 20;
+/// A command's origin without the address of the peer, encoded, bytes.
+const ORIGIN_BYTES: usize = 32;
+
+/// What the queue knows of a command beside the command.
+#[derive(Clone, Copy)]
+struct Measured {
+    /// Its size, encoded.
+    bytes: usize,
+    /// Hash of its change.
+    hash: u128,
+}
 
 /// Proposes commands, at this node if it leads and else through the leader.
 pub(crate) struct Proposer {
@@ -44,7 +54,9 @@ impl Proposer {
         command: Command,
         deadline: Instant,
     ) -> Result<Proposed, ProposeError> {
-        let here = || self.submit(command.clone(), None, deadline);
+        // Before it goes to the leader: no message to a peer has room for a command that is too large.
+        let measured = self.measure(&command).map_err(ProposeError::Refused)?;
+        let here = || self.enqueue(command.clone(), measured, None, deadline);
         let request = |time_left_ms| Request::Propose { command: Box::new(command.clone()), time_left_ms };
         let done = |reply| match reply {
             Reply::Proposed { position, outcome } => Ok(Proposed { position, outcome }),
@@ -76,17 +88,33 @@ impl Proposer {
         term: Option<u64>,
         deadline: Instant,
     ) -> ProposalOutcome<Proposed> {
-        let encoded = match format::encode("command", &command.change) {
-            Ok(encoded) => encoded,
-            Err(e) => return ProposalOutcome::Refused(e.to_string()),
-        };
-        let bytes = encoded.len();
+        match self.measure(&command) {
+            Ok(measured) => self.enqueue(command, measured, term, deadline).await,
+            Err(reason) => ProposalOutcome::Refused(reason),
+        }
+    }
+
+    /// Size and hash of a command.
+    ///
+    /// # Errors
+    /// The reason to refuse it: it is too large.
+    fn measure(&self, command: &Command) -> Result<Measured, String> {
+        let encoded = format::encode("command", &command.change).map_err(|e| e.to_string())?;
+        let bytes = encoded.len() + ORIGIN_BYTES + command.origin.peer.len();
         if bytes > COMMAND_BYTES_MAX {
-            return ProposalOutcome::Refused(format!(
-                "{bytes} bytes are too many, at most {COMMAND_BYTES_MAX}"
-            ));
+            return Err(format!("the command has {bytes} bytes, at most {COMMAND_BYTES_MAX} are taken"));
         }
         let hash = xxhash_rust::xxh3::xxh3_128_with_seed(&encoded, self.hash_seed);
+        Ok(Measured { bytes, hash })
+    }
+
+    async fn enqueue(
+        &self,
+        command: Command,
+        Measured { bytes, hash }: Measured,
+        term: Option<u64>,
+        deadline: Instant,
+    ) -> ProposalOutcome<Proposed> {
         let (waiter, outcome) = oneshot::channel();
         let queued = QueuedCommand { command, bytes, hash, term, deadline, waiter };
         match timeout_at(deadline, self.queue.send(queued)).await {

@@ -3,13 +3,9 @@
 use super::outcome::ProposalOutcome;
 use crate::api::Proposed;
 use storage::Command;
+use storage::limits::{ALONE_BYTES, BATCH_BYTES_MAX};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
-
-/// Most bytes of commands in an entry.
-const BATCH_BYTES_MAX: usize = 1 << 20;
-/// A larger command is an entry of its own.
-const ALONE_BYTES: usize = 256 << 10;
 
 /// Commands that may wait in the queue; more wait in front of it, until their deadlines.
 pub(crate) const QUEUE_MAX: usize = 65_536;

@@ -8,6 +8,7 @@ mod bootstrap;
 mod common;
 mod disk_faults;
 mod leaderless;
+mod limits;
 mod lost_messages;
 mod members;
 mod real_disk;

@@ -3,8 +3,9 @@
 //! Both the open log and recovery change it, by the same rules.
 
 use super::Entry;
-use super::record::{Checkpoint, PAYLOAD_BYTES_MAX, entry_record_bytes, payload_parts};
+use super::record::{Checkpoint, entry_record_bytes, payload_parts};
 use crate::LogId;
+use crate::limits::LOG_PAYLOAD_BYTES_MAX;
 use crate::log_place::LogPlace;
 use std::collections::VecDeque;
 use std::io;
@@ -85,8 +86,11 @@ impl LogIndex {
             if expected.is_some_and(|expected| expected != index) || index == u64::MAX {
                 return Err(invalid(format!("append of entry {} after {}", entry.id, show(self.ends.last))));
             }
-            if payload_parts(&entry.payload).1.len() > PAYLOAD_BYTES_MAX {
-                return Err(invalid(format!("entry {} is larger than {PAYLOAD_BYTES_MAX} bytes", entry.id)));
+            if payload_parts(&entry.payload).1.len() > LOG_PAYLOAD_BYTES_MAX {
+                return Err(invalid(format!(
+                    "entry {} is larger than {LOG_PAYLOAD_BYTES_MAX} bytes",
+                    entry.id
+                )));
             }
             expected = Some(index + 1);
         }

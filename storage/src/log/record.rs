@@ -12,6 +12,7 @@
 //! torn tail from damage.
 
 use super::{Entry, Payload};
+use crate::limits::LOG_PAYLOAD_BYTES_MAX;
 use crate::log_place::LogPlace;
 use crate::{LogId, Vote};
 use bytes::Bytes;
@@ -21,8 +22,6 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 pub(crate) const HEADER_BYTES: usize = 64;
 /// Records begin at multiples of this.
 pub(crate) const ALIGN: usize = 8;
-/// Largest payload, bytes.
-pub(crate) const PAYLOAD_BYTES_MAX: usize = 1 << 30;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"rnR1");
 const CHECKPOINT_BYTES: usize = 72;
@@ -159,7 +158,7 @@ impl Record {
     pub(crate) fn decode(bytes: &[u8], salt: u64, offset: u64) -> Result<Decoded, RecordError> {
         let header = Header::decode(bytes, salt, offset)?;
         let length = usize::try_from(header.payload_length).map_err(|_| RecordError::Form)?;
-        if length > PAYLOAD_BYTES_MAX {
+        if length > LOG_PAYLOAD_BYTES_MAX {
             return Err(RecordError::Form);
         }
         let end = HEADER_BYTES + length.next_multiple_of(ALIGN);

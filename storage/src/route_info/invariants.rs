@@ -113,6 +113,9 @@ impl RouteInfo {
         if self.audit.len() > AUDIT_RECORDS_MAX || self.deleted.len() > DELETED_TOPICS_MAX {
             return Err("the history is longer than its limit".into());
         }
+        if self.audit_bytes != self.count_history_bytes() {
+            return Err(format!("the history is counted as {} bytes", self.audit_bytes));
+        }
         Ok(())
     }
 

@@ -4,12 +4,10 @@ use super::chunks::{CHUNK_FORMAT, CHUNK_HEAD_BYTES, CHUNK_PLAIN_BYTES_MAX, Head,
 use super::{BrokerKey, RouteInfo, StateHash, Topic};
 use crate::command::{Name, QueueConfig, StaticTopicInfo};
 use crate::format::{self, FormatError};
+use crate::limits::SNAPSHOT_RECORD_BYTES_MAX;
 use imbl::{OrdMap, OrdSet};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
-
-/// Largest record of the stream, bytes: the limit of what is encoded at all, and room for its head.
-const RECORD_BYTES_MAX: usize = (64 << 20) + 1024;
 
 /// Why chunks are no state.
 #[derive(Debug, thiserror::Error)]
@@ -123,6 +121,7 @@ impl Loader {
             let tables = found.differing(&expected).join(", ");
             return Err(LoadError::Hash { expected, found, tables });
         }
+        self.state.bound_loaded_history();
         Ok(self.state)
     }
 
@@ -132,7 +131,7 @@ impl Loader {
         let rest = self.pending.get(from..).unwrap_or_default();
         let Some((length, rest)) = rest.split_first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_le_bytes(*length) as usize;
-        if length > RECORD_BYTES_MAX {
+        if length > SNAPSHOT_RECORD_BYTES_MAX {
             return Err(LoadError::Order { record, reason: format!("{length} bytes long") });
         }
         let Some(bytes) = rest.get(..length) else { return Ok(None) };
@@ -158,7 +157,7 @@ impl Loader {
             Record::Topic(name, topic) => return self.take_topic(name, topic),
             Record::StaticInfo(topic, broker, info) => return self.take_static_info(topic, broker, info),
             Record::Kv(namespace, key, value) => return self.take_kv(&namespace, key, value),
-            Record::Audit(record) => self.state.audit.push_back(record),
+            Record::Audit(record) => self.state.load_record(record),
             Record::EvictionGuard(at) => self.state.eviction_guard = Some(at),
             other => return self.take_row(other),
         }

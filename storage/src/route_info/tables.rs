@@ -119,6 +119,8 @@ pub struct RouteInfo {
     pub(super) kv: OrdMap<Name, OrdMap<Name, Option<Name>>>,
     pub(super) settings: Arc<Settings>,
     pub(super) audit: Vector<AuditRecord>,
+    /// Derived: bytes of the history.
+    pub(super) audit_bytes: usize,
     /// Derived: broker name → its topics.
     pub(super) topics_of: OrdMap<Name, OrdSet<Name>>,
     /// Derived: broker name → what its last registrations changed.
@@ -225,8 +227,8 @@ impl RouteInfo {
         &self.settings
     }
 
-    /// The history, oldest first, bounded.
-    pub fn audit(&self) -> impl ExactSizeIterator<Item = &AuditRecord> {
+    /// The history, oldest first, bounded in records and bytes.
+    pub fn audit(&self) -> impl ExactSizeIterator<Item = &AuditRecord> + DoubleEndedIterator {
         self.audit.iter()
     }
 

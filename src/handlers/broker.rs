@@ -3,8 +3,10 @@
 
 use super::{Plan, ReadContext, ReplyShape};
 use crate::protocol::{GetMemberGroup, QueryDataVersion, Reply, UnregisterBroker, body, remarks};
+use crate::warn_limit::WarnLimit;
 use storage::RouteInfo;
 use storage::command::{Cause, Change, Name, Removal, RemoveBrokers, SetWritePermission};
+use storage::limits::CLIENT_FRAME_BYTES_MAX;
 use storage::route_info::{BrokerData, BrokerKey};
 
 /// Id of a master.
@@ -26,6 +28,9 @@ pub fn registered(table: &RouteInfo, broker: &BrokerKey) -> Reply {
     reply
 }
 
+/// The largest namespace in the reply to a registration, bytes: the header has room beside it.
+const ORDER_TOPICS_BYTES_MAX: usize = CLIENT_FRAME_BYTES_MAX - (1 << 20);
+
 /// The reply to a registration that lost against a higher stateVersion: success without values.
 #[must_use]
 pub fn registration_lost(table: &RouteInfo) -> Reply {
@@ -33,9 +38,27 @@ pub fn registration_lost(table: &RouteInfo) -> Reply {
     if table.settings().return_order_topic_config_to_broker
         && let Some(namespace) = table.kv_namespace(body::ORDER_TOPIC_NAMESPACE)
     {
-        reply.body = body::kv_table(namespace);
+        let bytes = table.kv_namespace_bytes(body::ORDER_TOPIC_NAMESPACE);
+        if bytes <= ORDER_TOPICS_BYTES_MAX {
+            reply.body = body::kv_table(namespace);
+        } else {
+            warn_of_left_out(bytes);
+        }
     }
     reply
+}
+
+/// An earlier version has taken more than fits a frame. The registration counts all the same.
+fn warn_of_left_out(bytes: usize) {
+    static LEFT_OUT: WarnLimit = WarnLimit::new();
+    if let Some(held_back) = LEFT_OUT.allow() {
+        let namespace = body::ORDER_TOPIC_NAMESPACE;
+        tracing::warn!(
+            bytes,
+            held_back,
+            "KV namespace {namespace} is too large for a frame: registrations are answered without it; delete keys"
+        );
+    }
 }
 
 /// UNREGISTER_BROKER. A request that names no broker succeeds and removes none.
@@ -91,4 +114,36 @@ pub fn set_write_permission(broker: Option<&str>, writable: bool) -> Plan<'stati
     let Some(broker) = broker else { return Plan::Reply(Reply::success().with(field, "0")) };
     let change = Change::SetWritePermission(SetWritePermission { broker: broker.into(), writable });
     Plan::Propose(change, ReplyShape::TopicCount(field))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use storage::command::{Origin, PutKv, Registration};
+    use storage::{Command, LogId};
+
+    /// An earlier version took values of any size.
+    #[test]
+    fn a_registration_is_answered_though_the_order_topics_fit_no_frame() {
+        let mut table = RouteInfo::default();
+        let mut index = 0;
+        let mut apply = |table: &mut RouteInfo, change| {
+            index += 1;
+            table.apply_entry(LogId { term: 1, index }, &[Command { origin: Origin::default(), change }]);
+        };
+        let key = BrokerKey { cluster: "c".into(), address: "a:1".into() };
+        let master = Registration::of_master("c".into(), "b".into(), "a:1".into());
+        apply(&mut table, Change::RegisterBroker(Box::new(master)));
+        let put = |key: &str, bytes: usize| {
+            let value = Some("v".repeat(bytes).into());
+            Change::PutKv(PutKv { namespace: body::ORDER_TOPIC_NAMESPACE.into(), key: key.into(), value })
+        };
+        apply(&mut table, put("k1", 9 << 20));
+        assert!(registered(&table, &key).body.len() > 9 << 20);
+        apply(&mut table, put("k2", 9 << 20));
+        let reply = registered(&table, &key);
+        assert_eq!((reply.code, reply.body.len()), (0, 0), "a registration, and no frame that nobody takes");
+        apply(&mut table, put("k2", 1));
+        assert!(registered(&table, &key).body.len() > 9 << 20);
+    }
 }

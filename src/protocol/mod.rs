@@ -6,6 +6,7 @@
 //! - [`body`] writes the bodies of responses from the tables, in name order; [`notice`] writes the min-broker-id
 //!   notice.
 //! - [`properties`] reads and writes the text of codes 318 and 319.
+//! - `name_limits` refuses names and values that are longer than any that a deployment has.
 //! - [`remarks`] holds the texts beside the result codes, as Java gives them.
 
 pub mod body;
@@ -15,6 +16,7 @@ pub mod registration;
 pub mod remarks;
 
 mod json_style;
+mod name_limits;
 mod read_options;
 mod reply;
 mod request;

@@ -60,10 +60,32 @@ pub fn bad_body(what: &str, why: impl Display) -> String {
     format!("the body is no {what}: {why}")
 }
 
-/// REGISTER_BROKER: the names are longer than those of any broker.
+/// A name or value that is longer than any that a deployment has; `text` begins it.
 #[must_use]
-pub fn names_too_long(bytes_max: usize) -> String {
-    format!("clusterName and brokerAddr have more than {bytes_max} bytes")
+pub fn too_long(what: &str, text: &str, bytes_max: usize) -> String {
+    let begin = text.get(..text.floor_char_boundary(BEGIN_BYTES)).unwrap_or_default();
+    format!("{what} {begin:?}… has {} bytes, at most {bytes_max} are allowed", text.len())
+}
+
+/// What is shown of a text that is too long, bytes.
+const BEGIN_BYTES: usize = 40;
+
+/// Bytes, of several fields or of a body, that are more than any deployment has.
+#[must_use]
+pub fn too_many_bytes(what: &str, bytes: usize, bytes_max: usize) -> String {
+    format!("{what} have {bytes} bytes, at most {bytes_max} are allowed")
+}
+
+/// PUT_KV_CONFIG: a namespace or key that no tool can name.
+#[must_use]
+pub fn bad_kv_name(what: &str) -> String {
+    format!("{what} is empty or has a NUL character")
+}
+
+/// Any reply: no client takes a frame of this size.
+#[must_use]
+pub fn reply_too_large(bytes: usize, bytes_max: usize) -> String {
+    format!("the reply has {bytes} bytes, at most {bytes_max} fit a frame")
 }
 
 fn or_null(text: Option<&str>) -> &str {

@@ -5,6 +5,7 @@ use crate::wire::codes::result;
 use crate::wire::{self, ExtFields, FLAG_RESPONSE, Head, Language, Serialization};
 use bytes::{Bytes, BytesMut};
 use std::borrow::Cow;
+use storage::limits::CLIENT_FRAME_BYTES_MAX;
 
 /// What a handler returns, independent of the connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -78,8 +79,48 @@ impl Reply {
         }
     }
 
-    /// Appends the response to request `opaque` to `out`, in the server's own serialization.
+    /// Appends the response to request `opaque` to `out`, in the server's own serialization. A frame that is larger than
+    /// clients take would close their connection: they get an error instead.
     pub fn encode(&self, opaque: i32, serialization: Serialization, out: &mut BytesMut) {
+        let start = out.len();
         wire::encode(&self.head(opaque), &self.body, serialization, out);
+        let bytes = out.len() - start;
+        if bytes > CLIENT_FRAME_BYTES_MAX {
+            out.truncate(start);
+            let instead = Self::error(remarks::reply_too_large(bytes, CLIENT_FRAME_BYTES_MAX));
+            wire::encode(&instead.head(opaque), &instead.body, serialization, out);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Decoder;
+
+    fn sent(reply: &Reply) -> (usize, wire::RemotingCommand) {
+        let mut out = BytesMut::from(&b"before"[..]);
+        reply.encode(7, Serialization::Json, &mut out);
+        let mut frame = out.split_off(6);
+        assert_eq!(out, b"before"[..]);
+        let bytes = frame.len();
+        (bytes, Decoder::for_client().next(&mut frame).unwrap().unwrap())
+    }
+
+    #[test]
+    fn a_reply_that_fits_no_frame_becomes_an_error() {
+        let (head, _) = sent(&Reply::success());
+        let largest = CLIENT_FRAME_BYTES_MAX - head;
+        let (bytes, answer) = sent(&Reply::with_body(vec![b'x'; largest].into()));
+        assert_eq!((bytes, answer.code, answer.body.len()), (CLIENT_FRAME_BYTES_MAX, 0, largest));
+        for too_large in [
+            Reply::with_body(vec![b'x'; largest + 1].into()),
+            Reply::success().with("value", &"x".repeat(CLIENT_FRAME_BYTES_MAX)),
+        ] {
+            let (_, answer) = sent(&too_large);
+            let remark = answer.remark.unwrap();
+            assert_eq!((answer.code, answer.opaque, answer.body.len()), (result::SYSTEM_ERROR, 7, 0));
+            assert!(remark.ends_with("bytes, at most 16777216 fit a frame"), "{remark}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Requests: one variant per request code.
 
 use super::registration::{self, RegistrationHeader};
-use super::{JsonStyle, Reply, properties, remarks};
+use super::{JsonStyle, Reply, name_limits, properties, remarks};
 use crate::wire::RemotingCommand;
 use crate::wire::codes::request as code;
 use storage::command::{DataVersion, Name, QueueConfig};
@@ -223,13 +223,8 @@ impl<'a> Request<'a> {
                 topic: field("topic"),
                 cluster: field("clusterName").filter(|name| !name.is_empty()),
             }),
-            code::REGISTER_TOPIC_IN_NAMESRV => Self::RegisterTopic(RegisterTopic {
-                topic: field("topic"),
-                queues: registration::parse_queues(&command.body)?,
-            }),
-            code::UPDATE_NAMESRV_CONFIG => Self::UpdateConfig(
-                properties::parse(&command.body).map_err(|_| Reply::error(remarks::BAD_PROPERTIES))?,
-            ),
+            code::REGISTER_TOPIC_IN_NAMESRV => Self::RegisterTopic(register_topic(command)?),
+            code::UPDATE_NAMESRV_CONFIG => Self::UpdateConfig(update_config(command)?),
             code::GET_NAMESRV_CONFIG => Self::GetConfig,
             other => Self::Unsupported(other),
         })
@@ -241,10 +236,23 @@ fn required<'a>(command: &'a RemotingCommand, key: &str) -> Result<&'a str, Repl
 }
 
 fn put_kv(command: &RemotingCommand) -> Result<PutKv<'_>, Reply> {
-    match (command.field("namespace"), command.field("key")) {
-        (Some(namespace), Some(key)) => Ok(PutKv { namespace, key, value: command.field("value") }),
-        _ => Err(Reply::error(remarks::NAMESPACE_OR_KEY_IS_NULL)),
-    }
+    let (Some(namespace), Some(key)) = (command.field("namespace"), command.field("key")) else {
+        return Err(Reply::error(remarks::NAMESPACE_OR_KEY_IS_NULL));
+    };
+    let value = command.field("value");
+    name_limits::check_kv(namespace, key, value)?;
+    Ok(PutKv { namespace, key, value })
+}
+
+fn register_topic(command: &RemotingCommand) -> Result<RegisterTopic<'_>, Reply> {
+    let (topic, queues) = (command.field("topic"), registration::parse_queues(&command.body)?);
+    name_limits::check_topic(topic, &queues)?;
+    Ok(RegisterTopic { topic, queues })
+}
+
+fn update_config(command: &RemotingCommand) -> Result<Vec<(Name, Name)>, Reply> {
+    name_limits::check_settings(&command.body)?;
+    properties::parse(&command.body).map_err(|_| Reply::error(remarks::BAD_PROPERTIES))
 }
 
 /// Version of the client from which routes are standard JSON (5.x calls it 4.9.4).

@@ -31,6 +31,9 @@ pub const KV_NAMESPACE_BYTES_MAX: usize = 8 << 20;
 /// The text of one UPDATE_NAMESRV_CONFIG. All settings of a Java nameserver together take about 2 KiB.
 pub const SETTINGS_TEXT_BYTES_MAX: usize = 64 << 10;
 
+/// An operator alert.
+pub const ALERT_BYTES_MAX: usize = 2 << 10;
+
 /// Broker names of a cluster of nodes, and brokers of one name: a count, since each has a name of bounded length, and a
 /// record of a snapshot holds as many as there are.
 pub const BROKERS_MAX: usize = 32_768;

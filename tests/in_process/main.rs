@@ -5,6 +5,7 @@
 
 mod client;
 mod connections;
+mod limits;
 mod liveness;
 mod nodes;
 mod readiness;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use storage::limits::ALERT_BYTES_MAX;
 use tokio::time::Instant;
 
 /// Between two log lines of one key.
@@ -21,8 +22,9 @@ struct Alert {
 }
 
 impl Alerts {
-    /// Raises an alert, or changes its text.
-    pub(crate) fn set(&self, key: &str, text: String) {
+    /// Raises an alert, or changes its text. A text that quotes too much, of a peer for example, is cut.
+    pub(crate) fn set(&self, key: &str, mut text: String) {
+        text.truncate(text.floor_char_boundary(ALERT_BYTES_MAX));
         let mut by_key = self.lock();
         let now = Instant::now();
         match by_key.get_mut(key) {
@@ -80,5 +82,7 @@ mod tests {
         assert_eq!(alerts.text(), "other");
         alerts.log("c", "gone".into());
         assert_eq!(alerts.text(), "other");
+        alerts.set("b", "é".repeat(ALERT_BYTES_MAX) + "x");
+        assert_eq!(alerts.text().len(), ALERT_BYTES_MAX);
     }
 }

@@ -6,6 +6,7 @@
 //! - A change that registers a broker which a removal in flight removes is proposed in any case, behind the removal: the
 //!   table of now does not show the removal, and its caller would take a broker for registered that the removal takes
 //!   out. `storage` knows which changes those are.
+//! - A command that would make a part of the tables too large is refused, with those in flight taken into account.
 //! - A command whose deadline has passed is dropped before anything is appended.
 
 use super::entry;
@@ -162,10 +163,11 @@ impl Batcher {
 
     /// Sorts out what need not, or must not, go into the entry.
     fn draft(&self, batch: Vec<QueuedCommand>, term: u64) -> Draft {
-        let table = self.applied.table();
         let now = Instant::now();
         let mut draft = Draft::default();
         let mut in_flight = self.in_flight.lock();
+        // Behind the lock: what is not in flight any more is in this table.
+        let table = self.applied.table();
         for QueuedCommand { command, bytes, hash, term: only_in, deadline, waiter } in batch {
             if deadline <= now {
                 notify(waiter, ProposalOutcome::Refused("its time was over before it was proposed".into()));
@@ -184,6 +186,11 @@ impl Batcher {
             };
             match prepared {
                 Prepared::Propose(command) => {
+                    let beside = in_flight.kv_growth_beside(&command.change);
+                    if let Err(reason) = table.check_growth(&command.change, beside) {
+                        notify(waiter, ProposalOutcome::Refused(reason));
+                        continue;
+                    }
                     draft.hashes.push(in_flight.add(hash, &command.change, waiter));
                     draft.commands.push(*command);
                     draft.encoded_bytes += bytes;

@@ -9,6 +9,7 @@ use openraft::raft::ClientWriteResult;
 use openraft::type_config::alias::OneshotReceiverOf;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use storage::command::Name;
 use storage::removed::RemovedBrokers;
 use storage::{Change, Position};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -49,12 +50,20 @@ pub(crate) struct Changes {
     waiters: HashMap<u128, Vec<Waiter>>,
     /// Hash of a removal, and the brokers that it removes.
     removals: Vec<(u128, RemovedBrokers)>,
+    /// Hash of a put, its KV namespace, and what it adds to that.
+    kv_puts: Vec<(u128, Name, usize)>,
 }
 
 impl Changes {
     /// Whether the change registers a broker that a removal in flight removes.
     pub(crate) fn remove_what_it_registers(&self, change: &Change) -> bool {
         self.removals.iter().any(|(_, removed)| change.registers_one_of(removed))
+    }
+
+    /// What the changes in flight add to the KV namespace of a change.
+    pub(crate) fn kv_growth_beside(&self, change: &Change) -> usize {
+        let Some((namespace, _)) = change.kv_growth() else { return 0 };
+        self.kv_puts.iter().filter(|(_, of, _)| of == namespace).map(|(_, _, bytes)| bytes).sum()
     }
 
     /// Lets a waiter wait with those of an equal change in flight. Gives it back if there is none.
@@ -75,11 +84,13 @@ impl Changes {
         }
         self.waiters.insert(hash, vec![waiter]);
         self.removals.extend(change.removed_brokers().map(|removed| (hash, removed)));
+        self.kv_puts.extend(change.kv_growth().map(|(namespace, bytes)| (hash, namespace.clone(), bytes)));
         hash
     }
 
     fn remove(&mut self, hash: u128) -> Vec<Waiter> {
         self.removals.retain(|(of, _)| *of != hash);
+        self.kv_puts.retain(|(of, _, _)| *of != hash);
         self.waiters.remove(&hash).unwrap_or_default()
     }
 }

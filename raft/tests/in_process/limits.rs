@@ -3,7 +3,7 @@
 use crate::common::{Cluster, in_secs, put};
 use raft::ProposeError;
 use storage::command::{DataVersion, Origin, QueueConfig, Registration, StaticTopicInfo, TopicConfig};
-use storage::limits::COMMAND_BYTES_MAX;
+use storage::limits::{COMMAND_BYTES_MAX, KV_NAMESPACE_BYTES_MAX, KV_VALUE_BYTES_MAX};
 use storage::{Change, Command};
 
 /// A registration with so many static topics of 250 queues each. It takes two bytes per queue, and eight in memory.
@@ -59,5 +59,41 @@ async fn a_command_over_the_limit_is_refused_by_every_node_and_the_next_one_is_c
     }
     assert_eq!(cluster.node(leader).status().last, last, "nothing was appended");
     cluster.node(leader).propose(put("k", "v"), in_secs(5)).await.unwrap();
+    cluster.stop().await;
+}
+
+/// From all nodes at the same time: what is in flight counts.
+#[tokio::test]
+async fn a_kv_namespace_never_grows_over_its_limit() {
+    let cluster = Cluster::started(3, |_| ()).await;
+    let value = "v".repeat(KV_VALUE_BYTES_MAX);
+    let puts = (0..12).map(|number| {
+        let (node, command) = (cluster.node(1 + number % 3), put(&format!("k{number}"), &value));
+        node.propose(command, in_secs(60))
+    });
+    let outcomes = futures_util::future::join_all(puts).await;
+    let reason = format!("at most {KV_NAMESPACE_BYTES_MAX} are allowed");
+    let (done, refused): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
+    assert!(
+        refused
+            .iter()
+            .all(|outcome| matches!(outcome, Err(ProposeError::Refused(why)) if why.ends_with(&reason))),
+        "{refused:?}"
+    );
+    assert_eq!(done.len(), KV_NAMESPACE_BYTES_MAX / KV_VALUE_BYTES_MAX - 1);
+    let leader = cluster.leader().await;
+    let node = cluster.node(leader);
+    assert!(node.table().kv_namespace_bytes("test") <= KV_NAMESPACE_BYTES_MAX);
+    // A smaller value takes the place of a larger one, and another namespace has room of its own.
+    let (kept, _) = node
+        .table()
+        .kv_namespace("test")
+        .unwrap()
+        .iter()
+        .next()
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .unwrap();
+    node.propose(put(&kept, "small"), in_secs(5)).await.unwrap();
+    node.propose(put("one more", &value[..1_000]), in_secs(5)).await.unwrap();
     cluster.stop().await;
 }

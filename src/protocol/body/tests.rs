@@ -182,3 +182,17 @@ fn lists_and_tables_are_plain() {
     let version = DataVersion { counter: 1, state_version: -2, timestamp: 3 };
     assert_eq!(data_version(version), r#"{"counter":1,"stateVersion":-2,"timestamp":3}"#);
 }
+
+/// A KV namespace is limited by it, so it must never be too low.
+#[test]
+fn no_text_takes_more_bytes_than_are_counted() {
+    let characters = (0..0x3000).chain([0xFEFF, 0xFFFD, 0xFFFF, 0x1_0000, 0x1_F980, 0x10_FFFF]);
+    for character in characters.filter_map(char::from_u32) {
+        let text = String::from(character);
+        for charset in [crate::wire::json::Charset::Utf8, crate::wire::json::Charset::Ascii] {
+            let mut out = bytes::BytesMut::new();
+            crate::wire::json::put_text(&text, charset, &mut out);
+            assert!(out.len() < storage::limits::json_bytes_max(&text), "{character:?} {charset:?}");
+        }
+    }
+}

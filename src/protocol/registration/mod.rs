@@ -12,7 +12,7 @@ mod plain;
 pub use blocks::Blocks;
 pub use header::RegistrationHeader;
 
-use super::{Reply, remarks};
+use super::{Reply, name_limits, remarks};
 use crate::wire::RemotingCommand;
 use blocks::SkippedTopics;
 use std::sync::Arc;
@@ -129,6 +129,8 @@ pub fn parse_part(
         basis: Basis::Whole,
         static_infos: sorted(parsed.static_infos, |(topic, _)| topic),
     };
+    // A skipped topic was read, and checked, when its block became known.
+    name_limits::check_registration(&registration)?;
     Ok(PartialRegistration { registration, blocks: each_once.then_some(blocks), skipped })
 }
 

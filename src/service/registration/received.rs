@@ -4,11 +4,12 @@ use super::parsed::{Comparison, ParsedRegistration};
 use super::registrar::Registrar;
 use crate::protocol::registration::RegistrationHeader;
 use crate::protocol::{Reply, remarks};
-use crate::service::broker_key::{BROKER_KEY_BYTES_MAX, is_too_long};
+use crate::service::broker_key::is_too_long;
 use bytes::Bytes;
 use std::sync::Arc;
 use storage::Position;
 use storage::command::Name;
+use storage::limits::BROKER_KEY_BYTES_MAX;
 use storage::route_info::{BrokerKey, RegistrationCheck};
 
 /// Bodies from this size on are parsed beside the connections' threads, bytes.
@@ -46,7 +47,9 @@ impl ReceivedRegistration {
     pub(super) fn check(&mut self) -> Result<(), Reply> {
         self.header.check_crc(&self.body)?;
         if is_too_long(&self.header.key) {
-            return Err(Reply::error(remarks::names_too_long(BROKER_KEY_BYTES_MAX)));
+            let bytes = self.header.key.name_bytes();
+            let remark = remarks::too_many_bytes("clusterName and brokerAddr", bytes, BROKER_KEY_BYTES_MAX);
+            return Err(Reply::error(remark));
         }
         self.digest = self.header.body_digest(&self.body);
         Ok(())

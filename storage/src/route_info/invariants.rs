@@ -2,7 +2,7 @@
 
 use super::audit::AUDIT_RECORDS_MAX;
 use super::topics::DELETED_TOPICS_MAX;
-use super::{BrokerData, RouteInfo};
+use super::{BrokerData, RouteInfo, kv};
 use crate::Position;
 use crate::command::Name;
 use std::collections::BTreeSet;
@@ -16,6 +16,7 @@ impl RouteInfo {
         self.check_topics()?;
         self.check_groups()?;
         self.check_rest()?;
+        self.check_bytes()?;
         self.check_versions()
     }
 
@@ -112,6 +113,19 @@ impl RouteInfo {
         }
         if self.audit.len() > AUDIT_RECORDS_MAX || self.deleted.len() > DELETED_TOPICS_MAX {
             return Err("the history is longer than its limit".into());
+        }
+        Ok(())
+    }
+
+    /// What is counted beside the tables is what they hold.
+    fn check_bytes(&self) -> Result<(), String> {
+        for (namespace, keys) in &self.kv {
+            let counted: usize = keys.iter().map(|(key, value)| kv::entry_bytes(key, value.as_ref())).sum();
+            if self.kv_namespace_bytes(namespace) != counted {
+                return Err(format!(
+                    "KV namespace {namespace:?} has {counted} bytes, which is not what is counted"
+                ));
+            }
         }
         if self.audit_bytes != self.count_history_bytes() {
             return Err(format!("the history is counted as {} bytes", self.audit_bytes));

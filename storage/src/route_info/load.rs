@@ -1,7 +1,7 @@
 //! A state out of its chunks. Refuses what cannot be; never panics on damaged bytes.
 
 use super::chunks::{CHUNK_FORMAT, CHUNK_HEAD_BYTES, CHUNK_PLAIN_BYTES_MAX, Head, Record};
-use super::{BrokerKey, RouteInfo, StateHash, Topic};
+use super::{BrokerKey, RouteInfo, StateHash, Topic, kv};
 use crate::command::{Name, QueueConfig, StaticTopicInfo};
 use crate::format::{self, FormatError};
 use crate::limits::SNAPSHOT_RECORD_BYTES_MAX;
@@ -236,6 +236,7 @@ impl Loader {
     }
 
     fn take_kv(&mut self, namespace: &Name, key: Name, value: Option<Name>) -> Result<(), LoadError> {
+        self.state.count_kv(namespace, 0, kv::entry_bytes(&key, value.as_ref()));
         let keys = self.state.kv.get_mut(namespace);
         if keys.is_some_and(|keys| append(keys, key, value)) {
             Ok(())

@@ -11,6 +11,7 @@
 //! - `topic_changes`: the topics that the last registrations changed, to compare only those again;
 //! - `remove`: removals of brokers, one or hundreds at once;
 //! - `topics`, `permissions`, `kv`, `eviction_guard`: the other changes;
+//! - `growth`: what the leader refuses since a part of the tables would grow too large;
 //! - `audit`: the history; `invariants`: what holds in every state;
 //! - `hash`, `chunks`, `load`: a state's hash, and a state as bytes.
 
@@ -21,6 +22,7 @@ mod chunks;
 mod conflicts;
 mod difference;
 mod eviction_guard;
+mod growth;
 mod hash;
 mod invariants;
 mod kv;

@@ -117,6 +117,8 @@ pub struct RouteInfo {
     pub(super) filter_servers: OrdMap<BrokerKey, Arc<[Name]>>,
     pub(super) static_topics: OrdMap<Name, OrdMap<Name, Arc<StaticTopicInfo>>>,
     pub(super) kv: OrdMap<Name, OrdMap<Name, Option<Name>>>,
+    /// Derived: KV namespace → see [`RouteInfo::kv_namespace_bytes`].
+    pub(super) kv_bytes: OrdMap<Name, usize>,
     pub(super) settings: Arc<Settings>,
     pub(super) audit: Vector<AuditRecord>,
     /// Derived: bytes of the history.

@@ -4,6 +4,7 @@ mod chunks;
 mod difference;
 mod faults;
 pub(super) mod golden;
+mod growth;
 mod history;
 mod hostile;
 mod java;

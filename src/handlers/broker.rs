@@ -6,7 +6,7 @@ use crate::protocol::{GetMemberGroup, QueryDataVersion, Reply, UnregisterBroker,
 use crate::warn_limit::WarnLimit;
 use storage::RouteInfo;
 use storage::command::{Cause, Change, Name, Removal, RemoveBrokers, SetWritePermission};
-use storage::limits::CLIENT_FRAME_BYTES_MAX;
+use storage::limits::KV_REPLY_BYTES_MAX;
 use storage::route_info::{BrokerData, BrokerKey};
 
 /// Id of a master.
@@ -28,9 +28,6 @@ pub fn registered(table: &RouteInfo, broker: &BrokerKey) -> Reply {
     reply
 }
 
-/// The largest namespace in the reply to a registration, bytes: the header has room beside it.
-const ORDER_TOPICS_BYTES_MAX: usize = CLIENT_FRAME_BYTES_MAX - (1 << 20);
-
 /// The reply to a registration that lost against a higher stateVersion: success without values.
 #[must_use]
 pub fn registration_lost(table: &RouteInfo) -> Reply {
@@ -39,7 +36,7 @@ pub fn registration_lost(table: &RouteInfo) -> Reply {
         && let Some(namespace) = table.kv_namespace(body::ORDER_TOPIC_NAMESPACE)
     {
         let bytes = table.kv_namespace_bytes(body::ORDER_TOPIC_NAMESPACE);
-        if bytes <= ORDER_TOPICS_BYTES_MAX {
+        if bytes <= KV_REPLY_BYTES_MAX {
             reply.body = body::kv_table(namespace);
         } else {
             warn_of_left_out(bytes);
@@ -143,6 +140,8 @@ mod tests {
         apply(&mut table, put("k2", 9 << 20));
         let reply = registered(&table, &key);
         assert_eq!((reply.code, reply.body.len()), (0, 0), "a registration, and no frame that nobody takes");
+        let list = crate::handlers::kv::list(Some(body::ORDER_TOPIC_NAMESPACE), &table);
+        assert_eq!((list.code, list.body.len()), (1, 0), "{:?}", list.remark);
         apply(&mut table, put("k2", 1));
         assert!(registered(&table, &key).body.len() > 9 << 20);
     }

@@ -5,6 +5,7 @@ use crate::protocol::{DeleteKv, GetKv, PutKv, Reply, body, remarks};
 use crate::wire::codes::result::QUERY_NOT_FOUND;
 use storage::RouteInfo;
 use storage::command::Change;
+use storage::limits::KV_REPLY_BYTES_MAX;
 
 /// PUT_KV_CONFIG.
 #[must_use]
@@ -38,8 +39,14 @@ pub fn delete(ask: &DeleteKv<'_>) -> Plan<'static> {
 /// GET_KVLIST_BY_NAMESPACE.
 #[must_use]
 pub fn list(namespace: Option<&str>, table: &RouteInfo) -> Reply {
-    match namespace.and_then(|namespace| table.kv_namespace(namespace)) {
-        Some(entries) => Reply::with_body(body::kv_table(entries)),
-        None => Reply::refused(QUERY_NOT_FOUND, remarks::no_kv_namespace(namespace)),
+    let entries = namespace.and_then(|name| Some((name, table.kv_namespace(name)?)));
+    let Some((name, entries)) = entries else {
+        return Reply::refused(QUERY_NOT_FOUND, remarks::no_kv_namespace(namespace));
+    };
+    match table.kv_namespace_bytes(name) {
+        bytes if bytes > KV_REPLY_BYTES_MAX => {
+            Reply::error(remarks::kv_namespace_too_large(name, bytes, KV_REPLY_BYTES_MAX))
+        }
+        _ => Reply::with_body(body::kv_table(entries)),
     }
 }

@@ -82,10 +82,12 @@ pub fn bad_kv_name(what: &str) -> String {
     format!("{what} is empty or has a NUL character")
 }
 
-/// Any reply: no client takes a frame of this size.
+/// GET_KVLIST_BY_NAMESPACE: an earlier version has taken more than fits a frame.
 #[must_use]
-pub fn reply_too_large(bytes: usize, bytes_max: usize) -> String {
-    format!("the reply has {bytes} bytes, at most {bytes_max} fit a frame")
+pub fn kv_namespace_too_large(namespace: &str, bytes: usize, bytes_max: usize) -> String {
+    format!(
+        "namespace {namespace} takes {bytes} bytes, at most {bytes_max} fit a reply; get and delete its keys"
+    )
 }
 
 fn or_null(text: Option<&str>) -> &str {

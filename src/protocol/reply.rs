@@ -5,7 +5,7 @@ use crate::wire::codes::result;
 use crate::wire::{self, ExtFields, FLAG_RESPONSE, Head, Language, Serialization};
 use bytes::{Bytes, BytesMut};
 use std::borrow::Cow;
-use storage::limits::CLIENT_FRAME_BYTES_MAX;
+use storage::limits::CLIENT_HEADER_BYTES_MAX;
 
 /// What a handler returns, independent of the connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -79,15 +79,19 @@ impl Reply {
         }
     }
 
-    /// Appends the response to request `opaque` to `out`, in the server's own serialization. A frame that is larger than
-    /// clients take would close their connection: they get an error instead.
+    /// Appends the response to request `opaque` to `out`, in the server's own serialization. A header whose length does
+    /// not fit its three bytes would break the connection: the client gets an error instead.
     pub fn encode(&self, opaque: i32, serialization: Serialization, out: &mut BytesMut) {
         let start = out.len();
         wire::encode(&self.head(opaque), &self.body, serialization, out);
-        let bytes = out.len() - start;
-        if bytes > CLIENT_FRAME_BYTES_MAX {
+        let header_bytes = out.len() - start - self.body.len();
+        if header_bytes > CLIENT_HEADER_BYTES_MAX {
             out.truncate(start);
-            let instead = Self::error(remarks::reply_too_large(bytes, CLIENT_FRAME_BYTES_MAX));
+            let instead = Self::error(remarks::too_many_bytes(
+                "the fields of the reply",
+                header_bytes,
+                CLIENT_HEADER_BYTES_MAX,
+            ));
             wire::encode(&instead.head(opaque), &instead.body, serialization, out);
         }
     }
@@ -108,19 +112,16 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_that_fits_no_frame_becomes_an_error() {
-        let (head, _) = sent(&Reply::success());
-        let largest = CLIENT_FRAME_BYTES_MAX - head;
-        let (bytes, answer) = sent(&Reply::with_body(vec![b'x'; largest].into()));
-        assert_eq!((bytes, answer.code, answer.body.len()), (CLIENT_FRAME_BYTES_MAX, 0, largest));
-        for too_large in [
-            Reply::with_body(vec![b'x'; largest + 1].into()),
-            Reply::success().with("value", &"x".repeat(CLIENT_FRAME_BYTES_MAX)),
-        ] {
-            let (_, answer) = sent(&too_large);
-            let remark = answer.remark.unwrap();
-            assert_eq!((answer.code, answer.opaque, answer.body.len()), (result::SYSTEM_ERROR, 7, 0));
-            assert!(remark.ends_with("bytes, at most 16777216 fit a frame"), "{remark}");
-        }
+    fn a_reply_whose_header_fits_no_frame_becomes_an_error() {
+        let value = |bytes: usize| Reply::success().with("value", &"x".repeat(bytes));
+        let (empty, _) = sent(&value(0));
+        let largest = CLIENT_HEADER_BYTES_MAX - empty;
+        let (bytes, answer) = sent(&value(largest));
+        assert_eq!((bytes, answer.code), (CLIENT_HEADER_BYTES_MAX, 0));
+        assert_eq!(answer.field("value").map(str::len), Some(largest));
+        let (_, answer) = sent(&value(largest + 1));
+        let remark = answer.remark.unwrap();
+        assert_eq!((answer.code, answer.opaque), (result::SYSTEM_ERROR, 7));
+        assert_eq!(remark, "the fields of the reply have 16777216 bytes, at most 16777215 are allowed");
     }
 }

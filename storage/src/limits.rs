@@ -14,6 +14,11 @@
 /// Largest frame of a client in either direction, with its length field: what RocketMQ's own clients and brokers take.
 pub const CLIENT_FRAME_BYTES_MAX: usize = 16 << 20;
 
+/// Largest header of a client's frame: its length has three bytes.
+pub const CLIENT_HEADER_BYTES_MAX: usize = (1 << 24) - 1;
+/// KV entries in a reply: the header has room beside them.
+pub const KV_REPLY_BYTES_MAX: usize = CLIENT_FRAME_BYTES_MAX - (1 << 20);
+
 /// A topic. RocketMQ's tools take 127 characters; but names that brokers make (`%RETRY%` and a group, light message
 /// queues) are longer, so this is thirty times as much.
 pub const TOPIC_BYTES_MAX: usize = 4 << 10;
@@ -74,7 +79,8 @@ const _: () = {
     assert!(CLIENT_FRAME_BYTES_MAX < COMMAND_BYTES_MAX);
     assert!(BROKER_KEY_BYTES_MAX <= NAME_BYTES_MAX && NAME_BYTES_MAX <= TOPIC_BYTES_MAX);
     assert!(6 * KV_VALUE_BYTES_MAX + 6 * KV_NAME_BYTES_MAX < KV_NAMESPACE_BYTES_MAX);
-    assert!(KV_NAMESPACE_BYTES_MAX + (1 << 20) < CLIENT_FRAME_BYTES_MAX);
+    assert!(KV_NAMESPACE_BYTES_MAX < KV_REPLY_BYTES_MAX && KV_REPLY_BYTES_MAX < CLIENT_FRAME_BYTES_MAX);
+    assert!(6 * KV_VALUE_BYTES_MAX + (1 << 20) < CLIENT_HEADER_BYTES_MAX);
     // The log: a command fits an entry, an entry a message, a message and an entry what is encoded at all.
     assert!(ALONE_BYTES < BATCH_BYTES_MAX && BATCH_BYTES_MAX < COMMAND_BYTES_MAX);
     assert!(KV_VALUE_BYTES_MAX + 2 * KV_NAME_BYTES_MAX + ENCODING_BYTES < COMMAND_BYTES_MAX);

@@ -53,6 +53,8 @@ pub const ALONE_BYTES: usize = 256 << 10;
 pub const ENTRY_BYTES_MAX: usize = COMMAND_BYTES_MAX + ENCODING_BYTES;
 /// Entries that are read, and sent to a peer, at once; a single entry may be larger.
 pub const APPEND_BYTES_MAX: usize = 4 << 20;
+/// A chunk of a snapshot, compressed.
+pub const SNAPSHOT_CHUNK_BYTES_MAX: usize = 64 << 10;
 /// Bytes of a snapshot in a message to a peer; one more chunk may follow.
 pub const SNAPSHOT_MESSAGE_BYTES: usize = APPEND_BYTES_MAX / 4;
 /// A frame between nodes after the handshake.
@@ -86,9 +88,7 @@ const _: () = {
     assert!(KV_VALUE_BYTES_MAX + 2 * KV_NAME_BYTES_MAX + ENCODING_BYTES < COMMAND_BYTES_MAX);
     assert!(ENTRY_BYTES_MAX + ENCODING_BYTES < PEER_FRAME_BYTES_MAX);
     assert!(APPEND_BYTES_MAX + APPEND_OVERHEAD_BYTES < PEER_FRAME_BYTES_MAX);
-    assert!(
-        SNAPSHOT_MESSAGE_BYTES + crate::snapshots::CHUNK_BYTES_MAX + ENCODING_BYTES < PEER_FRAME_BYTES_MAX
-    );
+    assert!(SNAPSHOT_MESSAGE_BYTES + SNAPSHOT_CHUNK_BYTES_MAX + ENCODING_BYTES < PEER_FRAME_BYTES_MAX);
     assert!(PEER_FRAME_BYTES_MAX <= VALUE_BYTES_MAX);
     assert!(ENTRY_BYTES_MAX < LOG_PAYLOAD_BYTES_MAX && VALUE_BYTES_MAX < LOG_PAYLOAD_BYTES_MAX);
     // Snapshots: a part of a command, or a name of every broker (those of the entries in flight included).

@@ -13,6 +13,8 @@ type Parsed<T> = Result<T, &'static str>;
 const DEFAULT_QUEUES: QueueConfig = QueueConfig { read: 16, write: 16, perm: 6, sys_flag: 0 };
 /// Most queues of one REGISTER_TOPIC.
 const QUEUES_MAX: usize = 10_000;
+/// Most queues of a static topic on one broker: a route carries all of them.
+const STATIC_QUEUES_MAX: usize = 32_768;
 
 /// The body of brokers since 3.0.11: filter servers and the wrapped topic table.
 pub(super) fn parse_wrapper(body: &[u8], known: Option<&Blocks>, topics_max: usize) -> Parsed<Body> {
@@ -261,6 +263,9 @@ fn queue_ids(reader: &mut Reader<'_>) -> Parsed<Option<BTreeMap<i32, i32>>> {
     while let Some(logical) = reader.key()? {
         let logical = logical.parse().map_err(|_| "a queue id that is no number")?;
         ids.insert(logical, reader.int()?.ok_or("a queue id that is null")?);
+        if ids.len() > STATIC_QUEUES_MAX {
+            return Err("a static topic with more than 32768 queues");
+        }
     }
     Ok(Some(ids))
 }

@@ -448,3 +448,16 @@ fn a_table_with_a_name_twice_is_always_read_whole() {
     let read = part.registration.topics.iter().find(|topic| &*topic.topic == "3").unwrap();
     assert_eq!(read.queues.perm, 4, "the last one counts");
 }
+
+#[test]
+fn a_static_topic_has_no_more_queues_than_a_route_can_carry() {
+    let with_queues = |count: usize| {
+        let ids: Vec<String> = (0..count).map(|id| format!("\"{id}\":{id}")).collect();
+        let map = format!("\"topicQueueMappingInfoMap\":{{\"t\":{{\"currIdMap\":{{{}}}}}}}", ids.join(","));
+        wrapped(&map)
+    };
+    let most = with_queues(32_768).unwrap();
+    assert_eq!(most.static_infos[0].1.current_ids.as_ref().map(|ids| ids.len()), Some(32_768));
+    let remark = with_queues(32_769).unwrap_err().remark.unwrap();
+    assert_eq!(remark, "the body is no registration: a static topic with more than 32768 queues");
+}

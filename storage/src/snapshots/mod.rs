@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::io;
 
 /// Largest chunk of a snapshot, bytes (sled keeps larger values in files that it never syncs).
-pub const CHUNK_BYTES_MAX: usize = 64 << 10;
+pub const CHUNK_BYTES_MAX: usize = crate::limits::SNAPSHOT_CHUNK_BYTES_MAX;
 
 /// How many complete snapshots are kept.
 pub const KEPT_MAX: usize = 2;

@@ -1,6 +1,6 @@
 //! Three nodes over real sockets: forwarding, failover, catching up, being cut off.
 
-use crate::common::{Cluster, eventually, in_secs, put};
+use crate::common::{Cluster, eventually, in_secs, put, put_in};
 use bytes::Bytes;
 use raft::{Phase, ProposeError, SnapshotPolicy};
 use std::time::Duration;
@@ -232,7 +232,7 @@ async fn large_entries_are_sent_in_bounded_pieces() {
     cluster.kill(late);
     for i in 0..20 {
         let value = format!("{i}").repeat(5 << 20 >> (i.to_string().len() - 1));
-        cluster.node(leader).propose(put(&format!("k{i}"), &value), in_secs(20)).await.unwrap();
+        cluster.node(leader).propose(put_in(&format!("n{i}"), "k", &value), in_secs(20)).await.unwrap();
     }
     cluster.start(late).await;
     let last = cluster.node(leader).read_barrier(in_secs(5)).await.unwrap();

@@ -139,10 +139,14 @@ pub fn in_secs(secs: u64) -> Instant {
 
 /// A command that puts a KV entry.
 pub fn put(key: &str, value: &str) -> Command {
-    Command {
-        origin: Origin::default(),
-        change: Change::PutKv(PutKv { namespace: "test".into(), key: key.into(), value: Some(value.into()) }),
-    }
+    put_in("test", key, value)
+}
+
+/// As [`put`], in any namespace. A namespace has room for 8 MiB.
+pub fn put_in(namespace: &str, key: &str, value: &str) -> Command {
+    let change =
+        Change::PutKv(PutKv { namespace: namespace.into(), key: key.into(), value: Some(value.into()) });
+    Command { origin: Origin::default(), change }
 }
 
 /// A free address, below the ports that the kernel gives to outgoing connections: no other process takes it while its

@@ -4,6 +4,7 @@
 use super::api::{CountsView, Readiness};
 use crate::counter::Counter;
 use crate::liveness::Totals;
+use crate::logging;
 use crate::node::RunningNode;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -132,6 +133,12 @@ fn node(out: &mut Out<'_>, status: &Status, readiness: &Readiness) -> fmt::Resul
         "Nodes whose tables differed from those of this node at the same entry: an alarm",
         None,
         status.diverged.len() as u64,
+    )?;
+    out.counter(
+        "log_lines_dropped",
+        "Log lines dropped, since stderr was not read in time",
+        None,
+        logging::dropped_lines(),
     )?;
     if let Some(since) = status.since_leader_contact {
         out.seconds("since_leader", "Time since the last message from a leader", since)?;

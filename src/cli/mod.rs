@@ -20,8 +20,10 @@ mod topics;
 mod transfer;
 mod why;
 
+use crate::logging;
+use crate::printable::{Keep, printable};
 use clap::{CommandFactory, Parser, Subcommand};
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// A replicated nameserver for Apache RocketMQ.
@@ -152,13 +154,13 @@ async fn run(command: Command) -> Result<(), Failure> {
     }
 }
 
-#[allow(clippy::print_stderr, reason = "the one place where a command says why it failed")]
 fn end(failure: &Failure) -> ExitCode {
     if failure.exit_code != 0 {
-        eprintln!("raft-namesrv: {}", failure.message);
-        if let Some(advice) = failure.advice {
-            eprintln!("  {advice}");
-        }
+        let advice = failure.advice.map_or_else(String::new, |advice| format!("\n  {advice}"));
+        let text = format!("raft-namesrv: {}{advice}\n", failure.message);
+        let text = printable(&text, Keep::LineBreaks).into_owned();
+        // A supervisor starts a node again when it has ended, so that must not wait for a pipe that is not read.
+        logging::briefly(move || drop(io::stderr().write_all(text.as_bytes())));
     }
     ExitCode::from(failure.exit_code)
 }

@@ -4,12 +4,15 @@ use super::{Failure, output};
 use crate::config::{
     Config, Flags, Members, PropertiesFile, parse_node_id, parse_serialization, settings_help,
 };
+use crate::logging::{self, LogFormat};
 use crate::wire::Serialization;
 use crate::{Listeners, RunError};
 use raft::NodeId;
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use tracing_subscriber::EnvFilter;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::task::AbortOnDropHandle;
 
 /// Flags of `serve`. Each beats the file that `-c` names.
 #[derive(Debug, clap::Args)]
@@ -42,15 +45,9 @@ pub(crate) struct Args {
     /// Header of the answers: json, or rocketmq for the binary one [default: json]
     #[arg(long, env = "ROCKETMQ_SERIALIZE_TYPE", value_parser = parse_serialization, value_name = "TYPE")]
     serialize_type: Option<Serialization>,
-    /// Log format; in the environment RAFT_NAMESRV_LOG says how much: warn, debug, or as by default info,openraft=warn
+    /// Log format; in the environment RAFT_NAMESRV_LOG says how much: warn, debug, or as by default info
     #[arg(long, env = "RAFT_NAMESRV_LOG_FORMAT", value_enum, default_value = "text")]
     log_format: LogFormat,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum LogFormat {
-    Text,
-    Json,
 }
 
 /// Runs a node until SIGTERM or Ctrl-C.
@@ -67,9 +64,10 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     if print {
         let lines: Vec<String> =
             config.shown().into_iter().map(|(key, value)| format!("{key}={value}")).collect();
-        return Ok(output::line(&lines.join("\n"))?);
+        return Ok(output::text(&lines.join("\n"))?);
     }
-    start_logging(log_format);
+    let _logging = logging::start(log_format);
+    let _ignoring = ignore_hangups().map_err(|e| Failure::refused(format!("cannot ignore SIGHUP: {e}")))?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
@@ -81,8 +79,9 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     crate::run(node, listeners, super::stop_signal(), |running| {
         let http = running.http_address.map_or_else(|| "-".to_owned(), |a| a.to_string());
         tracing::info!(address = %running.address, peers = %running.peer_address, %http, "serving");
-        // Scripts wait for this line of Java's; a closed stdout is no reason to end.
-        drop(output::line(&format!("The Name Server boot success. serializeType={serialization}")));
+        let line = format!("The Name Server boot success. serializeType={serialization}");
+        // Scripts wait for this line of Java's; a stdout that is closed or full is no reason to end or to wait.
+        tokio::task::spawn_blocking(move || drop(output::line(&line)));
     })
     .await
     .map_err(failure)
@@ -110,14 +109,15 @@ fn failure(error: RunError) -> Failure {
     }
 }
 
-fn start_logging(format: LogFormat) {
-    let filter =
-        EnvFilter::try_from_env("RAFT_NAMESRV_LOG").unwrap_or_else(|_| EnvFilter::new("info,openraft=warn"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match format {
-        LogFormat::Text => log.with_ansi(false).init(),
-        LogFormat::Json => log.json().init(),
-    }
+/// A terminal that closes, and scripts that mean "read your file again", send SIGHUP; the default would end the node.
+fn ignore_hangups() -> io::Result<AbortOnDropHandle<()>> {
+    let mut hangups = signal(SignalKind::hangup())?;
+    let ignoring = async move {
+        while hangups.recv().await.is_some() {
+            tracing::info!("SIGHUP is ignored: settings are read at the start only");
+        }
+    };
+    Ok(AbortOnDropHandle::new(tokio::spawn(ignoring)))
 }
 
 impl Args {

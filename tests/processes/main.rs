@@ -13,6 +13,7 @@ mod dev;
 mod graceful_stop;
 mod joining_nodes;
 mod leader_changes;
+mod logging;
 mod lost_broker_connections;
 mod mass_eviction_guard;
 mod partitions;

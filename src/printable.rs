@@ -1,5 +1,6 @@
-//! Text of brokers and peers, as a log or a terminal may show it. A name with a line break would forge a log line, one
-//! with an escape sequence would drive the terminal, and one with a bidi mark would show other names than it holds.
+//! Text of brokers, clients and other nodes, as a log or a terminal may show it. A name with a line break would forge a
+//! log line, one with an escape sequence would drive the terminal, and one with a bidi mark would show other names than it
+//! holds.
 
 use std::borrow::Cow;
 use std::fmt::Write;

@@ -207,6 +207,12 @@ fn registrations(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {
         ("no_leader", &c.no_leader),
     ];
     out.counted("registrations", "Registrations that this node received, by outcome", "result", results)?;
+    out.counter(
+        "registrations_implausible_address",
+        "Registrations with a broker address that no client can connect to",
+        None,
+        c.implausible_addresses.get(),
+    )?;
     let conflicts = [
         ("address", &running.conflicts.address),
         ("cluster", &running.conflicts.cluster),
@@ -238,6 +244,12 @@ fn liveness(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {
         counters.removals_retried,
     )?;
     out.counter("heartbeats", "Heartbeats received on connections of this node", None, counters.heartbeats)?;
+    out.counter(
+        "heartbeats_unknown",
+        "Heartbeats (BROKER_HEARTBEAT) of brokers that are not in the table of this node",
+        None,
+        running.service.heartbeats_unknown.get(),
+    )?;
     out.counter("reports_sent", "Liveness reports sent to the leader", None, counters.reports_sent)?;
     out.counter("reports_failed", "Liveness reports without a response", None, counters.reports_failed)?;
     out.counter(

@@ -2,12 +2,13 @@
 
 use super::{Failure, output};
 use crate::config::{
-    Config, Flags, Members, PropertiesFile, parse_node_id, parse_serialization, settings_help,
+    Config, Flags, Members, PropertiesFile, parse_listen, parse_node_id, parse_serialization, settings_help,
 };
 use crate::logging::{self, LogFormat};
 use crate::wire::Serialization;
 use crate::{Listeners, RunError};
 use raft::NodeId;
+use rustix::fs::Mode;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -31,13 +32,13 @@ pub(crate) struct Args {
     #[arg(long, env = "RAFT_NAMESRV_DATA", value_name = "DIR")]
     data: Option<PathBuf>,
     /// Where brokers and clients connect, the RocketMQ port; port 0: any free one [default: 0.0.0.0:9876]
-    #[arg(long, env = "RAFT_NAMESRV_LISTEN", value_name = "IP:PORT")]
+    #[arg(long, env = "RAFT_NAMESRV_LISTEN", value_name = "HOST:PORT", value_parser = parse_listen)]
     listen: Option<SocketAddr>,
     /// Where the other nodes connect [default: the RocketMQ port + 100]
-    #[arg(long, env = "RAFT_NAMESRV_PEER_LISTEN", value_name = "IP:PORT")]
+    #[arg(long, env = "RAFT_NAMESRV_PEER_LISTEN", value_name = "HOST:PORT", value_parser = parse_listen)]
     peer_listen: Option<SocketAddr>,
     /// Where operators look: health, metrics, JSON [default: the RocketMQ port + 200]
-    #[arg(long, env = "RAFT_NAMESRV_HTTP_LISTEN", value_name = "IP:PORT")]
+    #[arg(long, env = "RAFT_NAMESRV_HTTP_LISTEN", value_name = "HOST:PORT", value_parser = parse_listen)]
     http_listen: Option<SocketAddr>,
     /// Members of a new cluster, the same list at each node: 1=HOST:PEERPORT,2=… [default: this node alone]
     #[arg(long, env = "RAFT_NAMESRV_MEMBERS", value_name = "LIST")]
@@ -45,7 +46,7 @@ pub(crate) struct Args {
     /// Header of the answers: json, or rocketmq for the binary one [default: json]
     #[arg(long, env = "ROCKETMQ_SERIALIZE_TYPE", value_parser = parse_serialization, value_name = "TYPE")]
     serialize_type: Option<Serialization>,
-    /// Log format; in the environment RAFT_NAMESRV_LOG says how much: warn, debug, or as by default info
+    /// Log format; in the environment RAFT_NAMESRV_LOG says how much: warn, debug, or as by default info; info,openraft=warn adds lines of the Raft library
     #[arg(long, env = "RAFT_NAMESRV_LOG_FORMAT", value_enum, default_value = "text")]
     log_format: LogFormat,
 }
@@ -67,6 +68,8 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         return Ok(output::text(&lines.join("\n"))?);
     }
     let _logging = logging::start(log_format);
+    // What this process makes from here on is for its own user: the log has all that brokers and operators wrote.
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
     let _ignoring = ignore_hangups().map_err(|e| Failure::refused(format!("cannot ignore SIGHUP: {e}")))?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");

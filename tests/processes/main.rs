@@ -22,5 +22,6 @@ mod play;
 mod process;
 mod serving;
 mod settings;
+mod starting;
 mod tcp_proxy;
 mod ten_thousand_clients;

@@ -8,6 +8,7 @@
 //! From the bottom up, each module uses only those above it in this list:
 //!
 //! - [`counter`], `warn_limit`: a counter for metrics, a limit for warnings that a peer can cause.
+//! - `printable`: text of others as a log or a terminal may show it. `logging`: the log of a node.
 //! - [`wire`]: bytes ⇄ [`wire::RemotingCommand`].
 //! - [`protocol`]: [`wire::RemotingCommand`] ⇄ [`protocol::Request`] and [`protocol::Reply`], and their JSON bodies.
 //! - [`route_cache`]: encoded routes. [`handlers`]: the rules of a nameserver, synchronous.
@@ -31,8 +32,10 @@ mod data_directory;
 pub mod event_log;
 pub mod handlers;
 pub mod liveness;
+mod logging;
 pub mod min_broker_id;
 pub mod node;
+mod printable;
 pub mod protocol;
 pub mod route_cache;
 mod run;

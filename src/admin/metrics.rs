@@ -4,6 +4,7 @@
 use super::api::{CountsView, Readiness};
 use crate::counter::Counter;
 use crate::liveness::Totals;
+use crate::logging;
 use crate::node::RunningNode;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -133,6 +134,12 @@ fn node(out: &mut Out<'_>, status: &Status, readiness: &Readiness) -> fmt::Resul
         None,
         status.diverged.len() as u64,
     )?;
+    out.counter(
+        "log_lines_dropped",
+        "Log lines dropped, since stderr was not read in time",
+        None,
+        logging::dropped_lines(),
+    )?;
     if let Some(since) = status.since_leader_contact {
         out.seconds("since_leader", "Time since the last message from a leader", since)?;
     }
@@ -200,6 +207,12 @@ fn registrations(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {
         ("no_leader", &c.no_leader),
     ];
     out.counted("registrations", "Registrations that this node received, by outcome", "result", results)?;
+    out.counter(
+        "registrations_implausible_address",
+        "Registrations with a broker address that no client can connect to",
+        None,
+        c.implausible_addresses.get(),
+    )?;
     let conflicts = [
         ("address", &running.conflicts.address),
         ("cluster", &running.conflicts.cluster),
@@ -231,6 +244,12 @@ fn liveness(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {
         counters.removals_retried,
     )?;
     out.counter("heartbeats", "Heartbeats received on connections of this node", None, counters.heartbeats)?;
+    out.counter(
+        "heartbeats_unknown",
+        "Heartbeats (BROKER_HEARTBEAT) of brokers that are not in the table of this node",
+        None,
+        running.service.heartbeats_unknown.get(),
+    )?;
     out.counter("reports_sent", "Liveness reports sent to the leader", None, counters.reports_sent)?;
     out.counter("reports_failed", "Liveness reports without a response", None, counters.reports_failed)?;
     out.counter(

@@ -2,15 +2,14 @@
 
 use super::{Failure, output};
 use crate::config::{DEFAULT_PORT, HTTP_PORT_DISTANCE, PEER_PORT_DISTANCE};
+use crate::logging::LOG_VARIABLE;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
-
-/// Says how much the nodes log.
-const LOG_VARIABLE: &str = "RAFT_NAMESRV_LOG";
 
 /// Flags of `dev`.
 #[derive(Debug, clap::Args)]
@@ -42,7 +41,7 @@ pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
     let program = std::env::current_exe()
         .map_err(|e| Failure::refused(format!("cannot find this program to start nodes: {e}")))?;
     let mut nodes = Vec::new();
-    let stop = super::stop_signal();
+    let stop = stop_signal();
     tokio::pin!(stop);
     let booted = tokio::select! {
         // The signal counts from before the first node starts, so that no node is left behind.
@@ -56,6 +55,15 @@ pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
     }
     introduce(&program, &nodes, &args.data)?;
     watch(nodes, stop).await
+}
+
+/// Ctrl-C, SIGTERM, or the end of the terminal: no node is left behind.
+async fn stop_signal() {
+    let Ok(mut hangup) = signal(SignalKind::hangup()) else { return super::stop_signal().await };
+    tokio::select! {
+        () = super::stop_signal() => {}
+        _ = hangup.recv() => {}
+    }
 }
 
 /// Starts the nodes and waits until each says that it serves.
@@ -104,8 +112,8 @@ fn start(program: &Path, args: &Args, id: u16, members: &str) -> Result<NodeProc
     let command_line = format!("{} {}", program.display(), flags.join(" "));
     let mut command = Command::new(program);
     if std::env::var_os(LOG_VARIABLE).is_none() {
-        // Three logs at once would hide what this command prints. While a node is down, openraft warns ten times a second.
-        command.env(LOG_VARIABLE, "warn,openraft=error");
+        // Three logs at once would hide what this command prints.
+        command.env(LOG_VARIABLE, "warn");
     }
     let child = command
         .args(&flags)
@@ -128,7 +136,7 @@ fn introduce(program: &Path, nodes: &[NodeProcess], data: &Path) -> Result<(), F
     output::table(["NODE", "PID", "ADDRESS", "HTTP"], rows.collect())?;
     let all = nodes.iter().map(|node| node.address.as_str()).collect::<Vec<_>>().join(";");
     let program = program.display();
-    output::line(&format!(
+    output::text(&format!(
         "\nFor brokers and clients: NAMESRV_ADDR='{all}'\nData: {}\n\nTry, in another terminal:\n\n  \
          # each node: its role, its newest revision, whether it is ready\n  \
          {program} status -n '{all}'\n  \
@@ -171,7 +179,7 @@ fn report_end(node: &NodeProcess, status: std::io::Result<ExitStatus>) {
     let how = status.map_or_else(|e| e.to_string(), |s| s.to_string());
     let text = format!("node {} ended: {how}. Start it again with:\n  {}", node.id, node.command_line);
     // A closed stdout is no reason to end the other nodes.
-    drop(output::line(&text));
+    drop(output::text(&text));
 }
 
 async fn stop_all(nodes: Vec<NodeProcess>) {

@@ -138,7 +138,7 @@ async fn get(namespace: &str, key: &str, target: &Target) -> Result<(), Failure>
         (None, Some(value)) => {
             match target.format() {
                 Format::Json => output::json(value)?,
-                Format::Text => output::line(value)?,
+                Format::Text => output::text(value)?,
             }
             None
         }

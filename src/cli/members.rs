@@ -1,6 +1,6 @@
 //! `members`: the members of the Raft group, and changes of one member at a time.
 
-use super::{Failure, http, output, output::Format, target::Target};
+use super::{Failure, advice, http, output, output::Format, target::Target};
 use crate::admin::api::{MemberChangeRequest, MemberView, StatusView};
 use crate::config::{parse_member, parse_node_id};
 use clap::Subcommand;
@@ -8,6 +8,7 @@ use hyper::Method;
 use indicatif::ProgressBar;
 use raft::{Member, NodeId};
 use std::time::Duration;
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// A learner has to catch up, and a change of voters takes two log entries.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(120);
@@ -83,23 +84,39 @@ pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
     let body = serde_json::to_string(&change).map_err(|e| Failure::refused(e.to_string()))?;
     let progress = ProgressBar::new_spinner().with_message("changing the members");
     progress.enable_steady_tick(Duration::from_millis(250));
-    let changed = target
-        .first(async |address| {
-            http::api(address, Method::POST, "/api/v1/members", body.clone(), CHANGE_TIMEOUT).await
-        })
-        .await;
+    let changed = request(body, target).await;
     progress.finish_and_clear();
-    let members: Vec<MemberView> = changed?;
-    print(&members, target)
+    print(&changed?, target)
+}
+
+/// Sends a change to a node that answers: any node forwards it to the leader.
+async fn request(body: String, target: &Target) -> Result<Vec<MemberView>, Failure> {
+    let limit = target.timeout_or(CHANGE_TIMEOUT);
+    let deadline = Instant::now() + limit;
+    let (address, _) = reach(target).await?;
+    let changed = http::api(address, Method::POST, "/api/v1/members", body, limit);
+    timeout_at(deadline, changed).await.unwrap_or_else(|_| {
+        Err(Failure::refused(format!(
+            "{address}: no answer in {} ms; the change may have happened, `raft-namesrv members list` shows it",
+            limit.as_millis()
+        )))
+    })
+}
+
+/// A node that answers, with its status. All are asked side by side, so that one that hangs holds nothing up.
+async fn reach(target: &Target) -> Result<(&str, StatusView), Failure> {
+    let limit = target.timeout();
+    let asked = target
+        .any(async |address| http::api(address, Method::GET, "/api/v1/status", String::new(), limit).await);
+    timeout(limit, asked).await.unwrap_or_else(|_| {
+        let addresses = target.addresses().join(", ");
+        let failure = Failure::refused(format!("no answer from {addresses} in {} ms", limit.as_millis()));
+        Err(failure.with(Some(advice::IS_IT_RUNNING)))
+    })
 }
 
 async fn list(target: &Target) -> Result<(), Failure> {
-    let timeout = target.timeout();
-    let status: StatusView = target
-        .first(async |address| {
-            http::api(address, Method::GET, "/api/v1/status", String::new(), timeout).await
-        })
-        .await?;
+    let (_, status) = reach(target).await?;
     print(&status.members, target)
 }
 

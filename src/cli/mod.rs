@@ -20,8 +20,10 @@ mod topics;
 mod transfer;
 mod why;
 
-use clap::{CommandFactory, Parser, Subcommand};
-use std::io;
+use crate::logging;
+use crate::printable::{Keep, printable};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// A replicated nameserver for Apache RocketMQ.
@@ -116,7 +118,11 @@ impl From<io::Error> for Failure {
 /// Parses the command line and runs it.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let matches = without_empty_variables(Cli::command()).get_matches();
+    let cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return end(&Failure::refused(format!("cannot start the runtime: {error}"))),
@@ -128,6 +134,14 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => end(&failure),
     }
+}
+
+/// An environment variable that is empty counts as none: a compose file or a unit cannot leave one out.
+fn without_empty_variables(command: clap::Command) -> clap::Command {
+    let is_empty =
+        |arg: &clap::Arg| arg.get_env().and_then(std::env::var_os).is_some_and(|text| text.is_empty());
+    let command = command.mut_args(|arg| if is_empty(&arg) { arg.env(None) } else { arg });
+    command.mut_subcommands(without_empty_variables)
 }
 
 async fn run(command: Command) -> Result<(), Failure> {
@@ -152,13 +166,13 @@ async fn run(command: Command) -> Result<(), Failure> {
     }
 }
 
-#[allow(clippy::print_stderr, reason = "the one place where a command says why it failed")]
 fn end(failure: &Failure) -> ExitCode {
     if failure.exit_code != 0 {
-        eprintln!("raft-namesrv: {}", failure.message);
-        if let Some(advice) = failure.advice {
-            eprintln!("  {advice}");
-        }
+        let advice = failure.advice.map_or_else(String::new, |advice| format!("\n  {advice}"));
+        let text = format!("raft-namesrv: {}{advice}\n", failure.message);
+        let text = printable(&text, Keep::LineBreaks).into_owned();
+        // A supervisor starts a node again when it has ended, so that must not wait for a pipe that is not read.
+        logging::briefly(move || drop(io::stderr().write_all(text.as_bytes())));
     }
     ExitCode::from(failure.exit_code)
 }

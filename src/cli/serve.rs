@@ -2,14 +2,18 @@
 
 use super::{Failure, output};
 use crate::config::{
-    Config, Flags, Members, PropertiesFile, parse_node_id, parse_serialization, settings_help,
+    Config, Flags, Members, PropertiesFile, parse_listen, parse_node_id, parse_serialization, settings_help,
 };
+use crate::logging::{self, LogFormat};
 use crate::wire::Serialization;
 use crate::{Listeners, RunError};
 use raft::NodeId;
+use rustix::fs::Mode;
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use tracing_subscriber::EnvFilter;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::task::AbortOnDropHandle;
 
 /// Flags of `serve`. Each beats the file that `-c` names.
 #[derive(Debug, clap::Args)]
@@ -28,13 +32,13 @@ pub(crate) struct Args {
     #[arg(long, env = "RAFT_NAMESRV_DATA", value_name = "DIR")]
     data: Option<PathBuf>,
     /// Where brokers and clients connect, the RocketMQ port; port 0: any free one [default: 0.0.0.0:9876]
-    #[arg(long, env = "RAFT_NAMESRV_LISTEN", value_name = "IP:PORT")]
+    #[arg(long, env = "RAFT_NAMESRV_LISTEN", value_name = "HOST:PORT", value_parser = parse_listen)]
     listen: Option<SocketAddr>,
     /// Where the other nodes connect [default: the RocketMQ port + 100]
-    #[arg(long, env = "RAFT_NAMESRV_PEER_LISTEN", value_name = "IP:PORT")]
+    #[arg(long, env = "RAFT_NAMESRV_PEER_LISTEN", value_name = "HOST:PORT", value_parser = parse_listen)]
     peer_listen: Option<SocketAddr>,
     /// Where operators look: health, metrics, JSON [default: the RocketMQ port + 200]
-    #[arg(long, env = "RAFT_NAMESRV_HTTP_LISTEN", value_name = "IP:PORT")]
+    #[arg(long, env = "RAFT_NAMESRV_HTTP_LISTEN", value_name = "HOST:PORT", value_parser = parse_listen)]
     http_listen: Option<SocketAddr>,
     /// Members of a new cluster, the same list at each node: 1=HOST:PEERPORT,2=… [default: this node alone]
     #[arg(long, env = "RAFT_NAMESRV_MEMBERS", value_name = "LIST")]
@@ -42,15 +46,9 @@ pub(crate) struct Args {
     /// Header of the answers: json, or rocketmq for the binary one [default: json]
     #[arg(long, env = "ROCKETMQ_SERIALIZE_TYPE", value_parser = parse_serialization, value_name = "TYPE")]
     serialize_type: Option<Serialization>,
-    /// Log format; in the environment RAFT_NAMESRV_LOG says how much: warn, debug, or as by default info,openraft=warn
+    /// Log format; in the environment RAFT_NAMESRV_LOG says how much: warn, debug, or as by default info; info,openraft=warn adds lines of the Raft library
     #[arg(long, env = "RAFT_NAMESRV_LOG_FORMAT", value_enum, default_value = "text")]
     log_format: LogFormat,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum LogFormat {
-    Text,
-    Json,
 }
 
 /// Runs a node until SIGTERM or Ctrl-C.
@@ -67,9 +65,12 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     if print {
         let lines: Vec<String> =
             config.shown().into_iter().map(|(key, value)| format!("{key}={value}")).collect();
-        return Ok(output::line(&lines.join("\n"))?);
+        return Ok(output::text(&lines.join("\n"))?);
     }
-    start_logging(log_format);
+    let _logging = logging::start(log_format);
+    // What this process makes from here on is for its own user: the log has all that brokers and operators wrote.
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    let _ignoring = ignore_hangups().map_err(|e| Failure::refused(format!("cannot ignore SIGHUP: {e}")))?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
@@ -81,8 +82,9 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     crate::run(node, listeners, super::stop_signal(), |running| {
         let http = running.http_address.map_or_else(|| "-".to_owned(), |a| a.to_string());
         tracing::info!(address = %running.address, peers = %running.peer_address, %http, "serving");
-        // Scripts wait for this line of Java's; a closed stdout is no reason to end.
-        drop(output::line(&format!("The Name Server boot success. serializeType={serialization}")));
+        let line = format!("The Name Server boot success. serializeType={serialization}");
+        // Scripts wait for this line of Java's; a stdout that is closed or full is no reason to end or to wait.
+        tokio::task::spawn_blocking(move || drop(output::line(&line)));
     })
     .await
     .map_err(failure)
@@ -110,14 +112,15 @@ fn failure(error: RunError) -> Failure {
     }
 }
 
-fn start_logging(format: LogFormat) {
-    let filter =
-        EnvFilter::try_from_env("RAFT_NAMESRV_LOG").unwrap_or_else(|_| EnvFilter::new("info,openraft=warn"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match format {
-        LogFormat::Text => log.with_ansi(false).init(),
-        LogFormat::Json => log.json().init(),
-    }
+/// A terminal that closes, and scripts that mean "read your file again", send SIGHUP; the default would end the node.
+fn ignore_hangups() -> io::Result<AbortOnDropHandle<()>> {
+    let mut hangups = signal(SignalKind::hangup())?;
+    let ignoring = async move {
+        while hangups.recv().await.is_some() {
+            tracing::info!("SIGHUP is ignored: settings are read at the start only");
+        }
+    };
+    Ok(AbortOnDropHandle::new(tokio::spawn(ignoring)))
 }
 
 impl Args {

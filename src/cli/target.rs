@@ -3,9 +3,14 @@
 use super::Failure;
 use super::output::Format;
 use crate::config::{DEFAULT_PORT, check_address};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
+
+/// Limit of one request, unless the command line has another.
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A list of `host:port`, separated by `,` or `;` as RocketMQ's own tools write it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,9 +57,9 @@ pub(crate) struct Target {
     /// Print one JSON document instead of a table
     #[arg(long)]
     json: bool,
-    /// How long to wait for each answer, connecting included, milliseconds
-    #[arg(long, value_name = "MS", default_value_t = 3000)]
-    timeout_ms: u64,
+    /// How long to wait for each answer, connecting included, milliseconds [default: 3000]
+    #[arg(long, value_name = "MS")]
+    timeout_ms: Option<u64>,
 }
 
 impl Target {
@@ -70,7 +75,12 @@ impl Target {
 
     /// Limit of one request, connecting included.
     pub(crate) fn timeout(&self) -> Duration {
-        Duration::from_millis(self.timeout_ms)
+        self.timeout_or(TIMEOUT)
+    }
+
+    /// The same for a request that usually takes another time.
+    pub(crate) fn timeout_or(&self, usual: Duration) -> Duration {
+        self.timeout_ms.map_or(usual, Duration::from_millis)
     }
 
     /// Asks each address in turn until one answers.
@@ -82,6 +92,27 @@ impl Target {
         for address in self.addresses() {
             match ask(address).await {
                 Ok(answer) => return Ok(answer),
+                Err(failure) => failures.push(failure),
+            }
+        }
+        Err(one_of(failures))
+    }
+
+    /// Asks all addresses side by side; gives the first that answers, with its answer. For what changes nothing.
+    ///
+    /// # Errors
+    /// No address answers; the failure has the messages of all.
+    pub(crate) async fn any<T>(
+        &self,
+        ask: impl AsyncFn(&str) -> Result<T, Failure>,
+    ) -> Result<(&str, T), Failure> {
+        let ask = &ask;
+        let mut asked: FuturesUnordered<_> =
+            self.addresses().iter().map(|address| async move { (address, ask(address).await) }).collect();
+        let mut failures = Vec::new();
+        while let Some((address, answer)) = asked.next().await {
+            match answer {
+                Ok(answer) => return Ok((address, answer)),
                 Err(failure) => failures.push(failure),
             }
         }

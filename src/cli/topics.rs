@@ -30,7 +30,7 @@ pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
     let Some((first_address, first)) = all.answers.first() else { return all.result(None) };
     match args.target.format() {
         Format::Json => output::json(first)?,
-        Format::Text if !first.is_empty() => output::line(&first.join("\n"))?,
+        Format::Text if !first.is_empty() => output::lines(first)?,
         Format::Text => {}
     }
     let wrong = all.answers.iter().skip(1).find_map(|(address, topics)| {

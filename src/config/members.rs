@@ -1,6 +1,6 @@
 //! The list of members: `1=HOST:PEERPORT,2=…`.
 
-use super::address::check_address;
+use super::address::check_reachable;
 use raft::{Member, NodeId};
 use std::str::FromStr;
 
@@ -18,7 +18,8 @@ impl FromStr for Members {
         let text = text.strip_suffix([',', ';']).unwrap_or(text);
         for part in text.split([',', ';']).map(str::trim).filter(|_| !text.is_empty()) {
             let member = parse_member(part)?;
-            if let Some(other) = members.iter().find(|m| m.id == member.id || m.address == member.address) {
+            let is_same = |m: &&Member| m.id == member.id || m.address.eq_ignore_ascii_case(&member.address);
+            if let Some(other) = members.iter().find(is_same) {
                 let (id, address) = (other.id, &other.address);
                 return Err(format!("'{part}' and '{id}={address}' have the same id or address"));
             }
@@ -40,7 +41,7 @@ pub(crate) fn parse_member(part: &str) -> Result<Member, String> {
     let (id, address) = part.split_once('=').ok_or_else(|| format!("'{part}' is not ID=HOST:PEERPORT"))?;
     let id = parse_node_id(id.trim())?;
     let address = address.trim();
-    check_address(address)?;
+    check_reachable(address)?;
     Ok(Member { id, address: address.to_owned() })
 }
 
@@ -76,6 +77,12 @@ mod tests {
             ("1=a", "no port"),
             ("1=a:1,1=b:2", "same id"),
             ("1=a:1,2=a:1", "same id or address"),
+            ("1=a.example:1,2=A.example:1", "same id or address"),
+            ("1=a:0", "port 0"),
+            ("1=0.0.0.0:1", "no host"),
+            ("1=[::]:1", "no host"),
+            ("1=a b:1", "no spaces"),
+            ("1=a:99999", "up to 65535"),
             ("1=a:1,,2=b:2", "'' is not ID="),
             (";1=a:1", "'' is not ID="),
             ("1=a:1,2=b:2,;", "'' is not ID="),

@@ -13,7 +13,7 @@ mod setting;
 mod table;
 
 pub(crate) use address::check_address;
-pub use address::{DEFAULT_PORT, HTTP_PORT_DISTANCE, PEER_PORT_DISTANCE};
+pub use address::{DEFAULT_PORT, HTTP_PORT_DISTANCE, PEER_PORT_DISTANCE, parse_listen};
 pub use file::PropertiesFile;
 pub(crate) use help::settings_help;
 pub(crate) use members::parse_member;
@@ -23,7 +23,7 @@ pub(crate) use table::SETTINGS;
 use crate::handlers::NodeSettings;
 use crate::node::{Listeners, NodeConfig, RunError};
 use crate::wire::Serialization;
-use address::beside;
+use address::{beside, check_distinct};
 use raft::{Member, NodeId};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -102,11 +102,12 @@ impl Config {
         }
         config.take_flags(flags);
         if !peer_given {
-            config.peer_listen = beside(config.listen, PEER_PORT_DISTANCE);
+            config.peer_listen = beside(config.listen, PEER_PORT_DISTANCE, "peerListen")?;
         }
         if !http_given {
-            config.http_listen = beside(config.listen, HTTP_PORT_DISTANCE);
+            config.http_listen = beside(config.listen, HTTP_PORT_DISTANCE, "httpListen")?;
         }
+        config.check_ports()?;
         let node_id = local_node_id(id_given.then_some(config.node.node_id), &config.node.members)?;
         config.node.node_id = node_id;
         config.node.service.node_id = node_id;
@@ -137,6 +138,14 @@ impl Config {
             warnings: Vec::new(),
             node,
         }
+    }
+
+    fn check_ports(&self) -> Result<(), String> {
+        check_distinct([
+            ("the RocketMQ port", self.listen),
+            ("the peer port", self.peer_listen),
+            ("the HTTP port", self.http_listen),
+        ])
     }
 
     fn take_flags(&mut self, flags: Flags) {

@@ -1,11 +1,12 @@
 //! What one setting of a node is: its key, what its values are, what they do, and where [`Config`] keeps it.
 
+use super::address::{parse_host, parse_listen};
 use super::members::Members;
 use super::{Config, parse_serialization};
 use crate::protocol::ReadMode;
 use crate::wire::Serialization;
 use raft::{Member, NodeId};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -212,9 +213,9 @@ impl Slot<'_> {
             }
             Self::Text(value) => text.clone_into(value),
             Self::Path(value) => *value = PathBuf::from(text),
-            Self::Ip(value) => value.set_ip(parse::<IpAddr>(text)?),
+            Self::Ip(value) => value.set_ip(parse_host(text).map_err(Some)?),
             Self::Port(value) => value.set_port(parse(text)?),
-            Self::Address(value) => *value = parse(text)?,
+            Self::Address(value) => *value = parse_listen(text).map_err(Some)?,
             Self::NodeId(value) => *value = parse(text)?,
             Self::Members(value) => {
                 *value = if text.is_empty() { Vec::new() } else { text.parse::<Members>().map_err(Some)?.0 };

@@ -33,7 +33,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         Group::Node,
         "bindAddress",
         |c| Slot::Ip(&mut c.listen),
-        "an IP address",
+        "an IP address, or a name of this host",
         "address for brokers and clients; 0.0.0.0: all of this host",
     )
     .with_flag("--listen", "RAFT_NAMESRV_LISTEN")
@@ -51,7 +51,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         Group::Node,
         "peerListen",
         |c| Slot::Address(&mut c.peer_listen),
-        "IP:PORT",
+        "HOST:PORT",
         "for the other nodes; by default the RocketMQ port + 100",
     )
     .with_flag("--peer-listen", "RAFT_NAMESRV_PEER_LISTEN"),
@@ -59,7 +59,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         Group::Node,
         "httpListen",
         |c| Slot::Address(&mut c.http_listen),
-        "IP:PORT",
+        "HOST:PORT",
         "for operators: health, metrics, JSON; by default the RocketMQ port + 200",
     )
     .with_flag("--http-listen", "RAFT_NAMESRV_HTTP_LISTEN"),

@@ -82,6 +82,28 @@ fn what_does_not_fit_is_refused_and_named() {
     }
 }
 
+#[test]
+fn ports_that_are_one_are_refused_and_both_are_named() {
+    for (text, why) in [
+        (
+            "listenPort=9876\npeerListen=0.0.0.0:10076",
+            "the peer port (0.0.0.0:10076) and the HTTP port (0.0.0.0:10076)",
+        ),
+        (
+            "listenPort=9876\nhttpListen=127.0.0.1:9976",
+            "the peer port (0.0.0.0:9976) and the HTTP port (127.0.0.1:9976)",
+        ),
+        ("listenPort=9876\npeerListen=127.0.0.1:9876", "the RocketMQ port (0.0.0.0:9876) and the peer port"),
+        ("listenPort=65400", "65400 + 200 is no port"),
+        ("listenPort=65500", "65500 + 100 is no port: choose a lower one, or set peerListen"),
+    ] {
+        let error = config(Flags::default(), text).unwrap_err();
+        assert!(error.contains(why), "{text}: {error}");
+    }
+    let on_other_hosts = "bindAddress=127.0.0.1\npeerListen=127.0.0.2:9876\nhttpListen=127.0.0.3:0";
+    assert!(config(Flags::default(), on_other_hosts).is_ok());
+}
+
 fn shown(config: &Config) -> Vec<String> {
     config.shown().into_iter().map(|(key, value)| format!("{key}={value}")).collect()
 }

@@ -1,5 +1,6 @@
 //! Opens a node's data directory: log, snapshots, marker and disk guard.
 
+mod access;
 mod disk_space;
 mod marked_snapshots;
 mod raft_directory;
@@ -87,10 +88,12 @@ impl Opening {
         let early = path.join(DiskGuard::RESERVE_FILE).exists().then(|| guard(path)).transpose()?;
         let opened = match Directory::open(path, node_id, Arc::new(SystemFiles), runtime, log) {
             Err(OpenError::Locked { .. }) if wait_for_lock => return Ok(None),
-            opened => opened.map_err(refused)?,
+            opened => opened.map_err(|error| refused(path, error))?,
         };
+        access::keep_private(path);
         let guard = early.map_or_else(|| guard(path), Ok)?;
-        let snapshots = SledSnapshots::open(&opened.directory.snapshots()).map_err(snapshots_refused)?;
+        let snapshots = SledSnapshots::open(&opened.directory.snapshots());
+        let snapshots = snapshots.map_err(|error| snapshots_refused(path, error))?;
         check_snapshot(&opened, &snapshots)?;
         Ok(Some(Self { opened, snapshots, guard }))
     }
@@ -111,20 +114,21 @@ impl Opening {
 
 fn guard(path: &Path) -> Result<DiskGuard, RunError> {
     let source = Arc::new(FileSystemSpace::new(PathBuf::from(path)));
-    DiskGuard::open(path, SpaceLimits::default(), source)
-        .map_err(|error| RunError::Failed(format!("cannot look at the disk of {}: {error}", path.display())))
+    DiskGuard::open(path, SpaceLimits::default(), source).map_err(|error| {
+        access::explain(path, error.kind(), format!("cannot look at the disk of {}: {error}", path.display()))
+    })
 }
 
-fn refused(error: OpenError) -> RunError {
-    match error {
-        OpenError::Io { .. } => RunError::Failed(error.to_string()),
+fn refused(path: &Path, error: OpenError) -> RunError {
+    match &error {
+        OpenError::Io { source, .. } => access::explain(path, source.kind(), error.to_string()),
         _ => RunError::Refused(error.to_string()),
     }
 }
 
-fn snapshots_refused(error: SnapshotError) -> RunError {
-    match error {
-        SnapshotError::Io { .. } => RunError::Failed(error.to_string()),
+fn snapshots_refused(path: &Path, error: SnapshotError) -> RunError {
+    match &error {
+        SnapshotError::Io { source, .. } => access::explain(path, source.kind(), error.to_string()),
         _ => RunError::Refused(error.to_string()),
     }
 }

@@ -20,6 +20,7 @@ pub use readiness::{ReadinessOptions, Ready};
 pub use registration::RegistrationCounters;
 pub(crate) use session::Session;
 
+use crate::counter::Counter;
 use crate::handlers::{self, NodeSettings, Plan, ReplyShape, replies};
 use crate::liveness::{ClosedBy, Liveness, SessionId, SessionsFull, Strength};
 use crate::protocol::registration::RegistrationHeader;
@@ -52,6 +53,8 @@ pub struct Service {
     registrar: Arc<Registrar>,
     /// Outcomes of registrations.
     pub registrations: Arc<RegistrationCounters>,
+    /// BROKER_HEARTBEAT requests of brokers that are not in the table of this node.
+    pub heartbeats_unknown: Counter,
 }
 
 impl Service {
@@ -91,6 +94,7 @@ impl Service {
             proposer,
             registrar: Arc::new(registrar),
             registrations,
+            heartbeats_unknown: Counter::default(),
         }
     }
 
@@ -132,8 +136,16 @@ impl Service {
         self.liveness.close(session, by);
     }
 
-    /// Reports a heartbeat to liveness.
-    pub(crate) fn heartbeat(&self, session: SessionId, broker: &BrokerKey) -> Result<(), SessionsFull> {
+    /// Reports a BROKER_HEARTBEAT to liveness.
+    pub(crate) fn heartbeat(
+        &self,
+        session: SessionId,
+        broker: &BrokerKey,
+        table: &RouteInfo,
+    ) -> Result<(), SessionsFull> {
+        if table.live(broker).is_none() {
+            self.heartbeats_unknown.add_one();
+        }
         self.liveness.heartbeat(session, broker, Strength::Weak)
     }
 
@@ -148,7 +160,7 @@ impl Service {
             Ok(request) => request,
             Err(reply) => return Progress::Done(reply),
         };
-        if let Err(SessionsFull) = self.note_sender(session, &request) {
+        if let Err(SessionsFull) = self.note_sender(session, &request, table) {
             return Progress::Done(Reply::busy());
         }
         let options = ReadOptions::of(&command);
@@ -213,7 +225,12 @@ impl Service {
     }
 
     /// A request of a broker is a heartbeat, whatever the reply; an UNREGISTER is counted.
-    fn note_sender(&self, session: &Session, request: &Request<'_>) -> Result<(), SessionsFull> {
+    fn note_sender(
+        &self,
+        session: &Session,
+        request: &Request<'_>,
+        table: &RouteInfo,
+    ) -> Result<(), SessionsFull> {
         let (cluster, address) = match request {
             Request::UnregisterBroker(_) => {
                 session.count_unregister();
@@ -227,6 +244,9 @@ impl Service {
         if is_too_long(&broker) {
             return Ok(());
         }
-        self.heartbeat(session.id, &broker)
+        match request {
+            Request::BrokerHeartbeat(_) => self.heartbeat(session.id, &broker, table),
+            _ => self.liveness.heartbeat(session.id, &broker, Strength::Weak),
+        }
     }
 }

@@ -3,6 +3,7 @@
 use crate::client::{Client, registration, request};
 use crate::process::{Node, Play, failure_of, get, json_of, metric, program, stdout_of, until};
 use raft_namesrv::wire::codes::request as code;
+use std::time::{Duration, Instant};
 
 #[test]
 fn brokers_topics_and_routes_are_shown() {
@@ -227,6 +228,63 @@ fn a_node_joins_is_promoted_and_the_first_one_is_removed() {
     stdout_of(&["members", "remove", "1", "-n", &second.at()]);
     until("the removed node no longer serves", || !program_succeeds(&["probe", "--http", &first.http()]));
     assert_eq!(stdout_of(&["kv", "get", "-n", &second.at(), "NS", "key"]), "value\n");
+}
+
+/// An operator asks because something is wrong: the node that hangs must not hold the answer up.
+#[test]
+fn members_are_shown_within_one_deadline_though_a_node_hangs() {
+    /// Far more than the deadline, on a busy machine; asked one after the other it was a multiple of 10 s.
+    const TIME_MAX: Duration = Duration::from_secs(8);
+    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let [hangs, answers] = dirs.each_ref().map(|dir| Node::start(dir.path(), &[]));
+    hangs.pause(true);
+    let both = format!("{},{}", hangs.at(), answers.at());
+    let begun = Instant::now();
+    let listed = stdout_of(&["members", "list", "-n", &both, "--timeout-ms", "10000"]);
+    assert!(
+        listed.contains(&answers.peers()) && begun.elapsed() < TIME_MAX,
+        "{:?}: {listed}",
+        begun.elapsed()
+    );
+    for action in [&["list"][..], &["remove", "2"], &["add", "2=127.0.0.1:1"]] {
+        let begun = Instant::now();
+        let (code, text) =
+            failure_of(&[&["members"], action, &["-n", &hangs.at(), "--timeout-ms", "1000"]].concat());
+        assert_eq!(code, 1, "{action:?}: {text}");
+        assert!(begun.elapsed() < TIME_MAX, "{action:?}: {:?}", begun.elapsed());
+    }
+    // A change goes to the node that answers.
+    let (_, text) = failure_of(&["members", "remove", "7", "-n", &both, "--timeout-ms", "10000"]);
+    assert!(text.contains(&answers.http()) && text.contains('7'), "{text}");
+}
+
+/// Java takes both without a word, and so does a node; but here an operator can see them.
+#[test]
+fn addresses_that_no_client_reaches_and_heartbeats_of_unknown_brokers_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::start(dir.path(), &[]);
+    let mut client = Client::connect(node.address).unwrap();
+    let count = |name: &str| metric::<u64>(&node, &format!("rocketmq_namesrv_{name}_total"));
+    for _ in 0..3 {
+        client.done(&registration("a", "0", "0.0.0.0:10911", &["t", "u"]));
+    }
+    client.done(&registration("b", "0", "10.0.0.1:10911", &["t", "u"]));
+    assert_eq!(count("registrations_implausible_address"), 3);
+    let log = node.logged_until("address=10.0.0.1:10911");
+    let warned: Vec<_> = log.iter().filter(|line| line.contains("no client can connect")).collect();
+    assert!(warned.len() == 1 && warned[0].contains("0.0.0.0:10911"), "{log:#?}");
+
+    let heartbeat = |address: &str| {
+        let fields = [("brokerName", "b"), ("brokerId", "0"), ("clusterName", "C"), ("brokerAddr", address)];
+        request(code::BROKER_HEARTBEAT, &fields).oneway()
+    };
+    let (known, unknown) = (heartbeat("10.0.0.1:10911"), heartbeat("10.0.0.2:10911"));
+    // The later ones repeat the bytes of the first.
+    for command in [&known, &known, &unknown, &unknown, &unknown] {
+        client.send(command).unwrap();
+    }
+    client.done(&request(code::GET_BROKER_CLUSTER_INFO, &[]));
+    assert_eq!(count("heartbeats_unknown"), 3);
 }
 
 fn program_succeeds(arguments: &[&str]) -> bool {

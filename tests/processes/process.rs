@@ -29,6 +29,21 @@ pub(crate) fn program_by(path: &str) -> Command {
     command
 }
 
+/// The program, not ended by a write beyond its limit of a file's size: the write fails.
+pub(crate) fn program_whose_writes_may_fail() -> Command {
+    let mut shell = program_by("sh");
+    // An ignored signal stays ignored in the program that the shell becomes.
+    shell.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_raft-namesrv")]);
+    shell
+}
+
+/// From now on a process can write no byte beyond this place of any file.
+pub(crate) fn limit_files_to(child: &Child, bytes: u64) {
+    let limit = rustix::process::Rlimit { current: Some(bytes), maximum: Some(bytes) };
+    let pid = rustix::process::Pid::from_child(child);
+    rustix::process::prlimit(Some(pid), rustix::process::Resource::Fsize, limit).unwrap();
+}
+
 /// Runs a command to its end.
 pub(crate) fn run(arguments: &[&str]) -> Output {
     program().args(arguments).output().unwrap()
@@ -100,10 +115,8 @@ impl Node {
 
     /// A node whose writes beyond its limit of a file's size fail, instead of ending it.
     pub(crate) fn start_with_writes_that_fail(data: &Path) -> Self {
-        let mut shell = program_by("sh");
-        // An ignored signal stays ignored in the program that the shell becomes.
-        shell.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_raft-namesrv")]);
-        Self::try_start_by(shell, data, &[]).unwrap_or_else(|log| panic!("no address in {log:#?}"))
+        Self::try_start_by(program_whose_writes_may_fail(), data, &[])
+            .unwrap_or_else(|log| panic!("no address in {log:#?}"))
     }
 
     /// A node by a command of the test's own, never to be started again.
@@ -199,6 +212,12 @@ impl Node {
         send_sigterm(&self.child);
     }
 
+    /// Sends SIGHUP, as a terminal does when it closes.
+    pub(crate) fn send_sighup(&self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    }
+
     /// Ends it as an operator does; gives its exit code.
     pub(crate) fn terminate(mut self) -> i32 {
         self.send_sigterm();
@@ -207,9 +226,7 @@ impl Node {
 
     /// From now on it can write no byte beyond this place of any file.
     pub(crate) fn limit_files_to(&self, bytes: u64) {
-        let limit = rustix::process::Rlimit { current: Some(bytes), maximum: Some(bytes) };
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::prlimit(Some(pid), rustix::process::Resource::Fsize, limit).unwrap();
+        limit_files_to(&self.child, bytes);
     }
 
     /// Waits until it ends by itself; gives its exit code and its log since it served.
@@ -287,7 +304,7 @@ fn try_cluster(
 }
 
 /// Below the ports that the kernel gives to outgoing connections: no process takes it while its node is down.
-fn free_address() -> String {
+pub(crate) fn free_address() -> String {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     loop {
         let begin = u16::try_from(std::process::id() % 1_600).unwrap() * 10;
@@ -318,7 +335,12 @@ pub(crate) fn leader(nodes: &[Node]) -> usize {
 
 /// A metric of a node, by its name and labels as they stand there.
 pub(crate) fn metric<T: FromStr>(node: &Node, name: &str) -> T {
-    let metrics = get(&node.http(), "/metrics");
+    metric_at(&node.http(), name)
+}
+
+/// The same at an HTTP address.
+pub(crate) fn metric_at<T: FromStr>(http: &str, name: &str) -> T {
+    let metrics = get(http, "/metrics");
     let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name} in {metrics}"))
 }
@@ -413,6 +435,7 @@ pub(crate) fn brokers(at: &str) -> Vec<String> {
 /// What a node's HTTP port answers, head and body.
 pub(crate) fn get(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

@@ -11,6 +11,7 @@ use crate::consensus::runtime::with_randomness;
 use crate::consensus::state_machine::StateMachine;
 use crate::consensus::types::member_set;
 use crate::health::disk_watch::{self, DiskWatch};
+use crate::health::member_watch::MemberWatch;
 use crate::health::state_check::StateCheck;
 use crate::health::status::StatusReporter;
 use crate::health::truncated_tail;
@@ -54,6 +55,7 @@ pub(super) struct Tasks {
     batcher: Batcher,
     snapshots: SnapshotDriver,
     disk: DiskWatch,
+    member_watch: MemberWatch,
     pub(super) state_check: Arc<StateCheck>,
     bootstrap: Arc<Bootstrap>,
     joint_end: JointEnd,
@@ -76,6 +78,7 @@ impl Tasks {
         tasks.spawn(self.batcher.run());
         tasks.spawn(self.snapshots.run());
         tasks.spawn(self.disk.run(self.watchdog));
+        tasks.spawn(self.member_watch.run());
         tasks.spawn(self.state_check.run());
         tasks.spawn(self.bootstrap.run());
         tasks.spawn(self.joint_end.run());
@@ -118,6 +121,7 @@ pub(super) async fn assemble(options: Options, parts: Parts) -> Result<(Node, Ta
         batcher,
         snapshots: base.snapshot_driver(snapshot_due),
         disk: base.disk_watch(&transfer),
+        member_watch: base.member_watch(),
         state_check: state_check.clone(),
         bootstrap,
         joint_end: JointEnd::new(base.local.clone(), base.raft.clone(), base.leadership.clone()),
@@ -259,6 +263,10 @@ impl Base {
     fn disk_watch(&self, transfer: &Arc<LeadershipTransfer>) -> DiskWatch {
         let Self { local, raft, leadership, .. } = self;
         DiskWatch::new(local.clone(), raft.clone(), leadership.clone(), transfer.clone())
+    }
+
+    fn member_watch(&self) -> MemberWatch {
+        MemberWatch::new(self.local.clone(), self.leadership.clone(), self.peers.clone())
     }
 
     fn observer(&self, state_check: &Arc<StateCheck>) -> Arc<RaftObserver> {

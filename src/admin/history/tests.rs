@@ -19,6 +19,10 @@ impl World {
     }
 
     fn registers(&mut self, broker: &str, address: &str, topics: &[&str]) {
+        self.registers_as(0, broker, address, topics);
+    }
+
+    fn registers_as(&mut self, id: i64, broker: &str, address: &str, topics: &[&str]) {
         let queues = QueueConfig { read: 8, write: 8, perm: 6, sys_flag: 0 };
         let registration = Registration {
             data_version: DataVersion {
@@ -31,6 +35,7 @@ impl World {
                 .chain(&["z"])
                 .map(|topic| TopicConfig { topic: (*topic).into(), queues })
                 .collect(),
+            id,
             ..Registration::of_master("c".into(), broker.into(), address.into())
         };
         self.run(PEER, Change::RegisterBroker(Box::new(registration)));
@@ -95,6 +100,24 @@ fn a_broker_is_found_by_name_and_by_address_and_without_its_topics() {
     world.removes("10.0.0.1:10911", Cause::Disconnected);
     assert_eq!(kinds(&world.why("10.0.0.1:10911")), ["brokerRegistered", "brokerRemoved"]);
     assert_eq!(kinds(&world.why("broker-a")), ["brokerRegistered", "brokerRemoved", "brokerNameGone"]);
+}
+
+#[test]
+fn an_address_that_takes_another_id_or_name_is_there_at_the_end_of_its_history() {
+    let mut world = World::default();
+    let place = |view: &HistoryView| view.records.last().unwrap().what.clone();
+    for id in [0, 1, 0] {
+        world.registers_as(id, "broker-a", "10.0.0.1:10911", &["t"]);
+        let expected = format!("broker-a id {id} at 10.0.0.1:10911 registered in cluster c");
+        assert_eq!(place(&world.why("10.0.0.1:10911")), expected);
+    }
+    let moves = ["brokerRemoved", "brokerRegistered"].repeat(2);
+    assert_eq!(kinds(&world.why("10.0.0.1:10911"))[1..], moves);
+    world.registers("broker-b", "10.0.0.1:10911", &["t"]);
+    assert_eq!(
+        place(&world.why("10.0.0.1:10911")),
+        "broker-b id 0 at 10.0.0.1:10911 registered in cluster c"
+    );
 }
 
 #[test]

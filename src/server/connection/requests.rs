@@ -21,7 +21,7 @@ impl<S: ClientStream> Connection<S> {
     pub(super) fn take_requests(&mut self) -> Result<(), WireError> {
         let mut table = None;
         while !self.is_blocked() {
-            if self.take_repeated_heartbeat() {
+            if self.take_repeated_heartbeat(&mut table) {
                 continue;
             }
             let frame = if self.of_broker { Repeat::front(&self.stream.inbound) } else { None };
@@ -44,11 +44,12 @@ impl<S: ClientStream> Connection<S> {
     }
 
     /// Takes a heartbeat that repeats the last one, without decoding it.
-    fn take_repeated_heartbeat(&mut self) -> bool {
+    fn take_repeated_heartbeat(&mut self, table: &mut Option<Arc<RouteInfo>>) -> bool {
         let Some((bytes, broker)) = self.heartbeat.matches(&self.stream.inbound) else { return false };
         self.shared.counters.requests.add_one(request::BROKER_HEARTBEAT);
         // It is oneway: a refusal is counted and gets no response.
-        let _ = self.shared.service.heartbeat(self.id, broker);
+        let table = table.get_or_insert_with(|| self.shared.service.table());
+        let _ = self.shared.service.heartbeat(self.id, broker, table);
         self.stream.inbound.advance(bytes);
         true
     }

@@ -19,6 +19,8 @@ pub struct RegistrationCounters {
     pub outdated: Counter,
     /// Refused: bad checksum, unreadable, or a first registration with a single topic.
     pub refused: Counter,
+    /// Taken though no client can connect to the broker's address.
+    pub implausible_addresses: Counter,
     /// Failed since no leader confirmed or committed them in time.
     pub no_leader: Counter,
 }

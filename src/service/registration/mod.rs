@@ -23,6 +23,7 @@
 mod conflict_log;
 mod counters;
 mod digest_cache;
+mod implausible_addresses;
 mod known_topics;
 mod parsed;
 mod pending;

@@ -65,6 +65,9 @@ impl PendingRegistration {
         if let Err(reply) = self.received.check() {
             return self.refuse(reply);
         }
+        if self.registrar.addresses.check(self.received.broker(), &self.received.key().address) {
+            self.registrar.counters.implausible_addresses.add_one();
+        }
         let version = self.registrar.table().group_version(self.received.broker());
         if self.received.is_known(&self.registrar, version) {
             self.registrar.counters.known_digest.add_one();

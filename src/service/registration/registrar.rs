@@ -3,6 +3,7 @@
 use super::conflict_log::ConflictLog;
 use super::counters::RegistrationCounters;
 use super::digest_cache::DigestCache;
+use super::implausible_addresses::ImplausibleAddresses;
 use super::topic_flapping::TopicFlapping;
 use crate::liveness::Liveness;
 use crate::protocol::registration::RegistrationLimits;
@@ -24,6 +25,7 @@ pub(in crate::service) struct Registrar {
     pub(super) counters: Arc<RegistrationCounters>,
     pub(super) conflicts: ConflictLog,
     pub(super) flapping: TopicFlapping,
+    pub(super) addresses: ImplausibleAddresses,
 }
 
 impl Registrar {
@@ -45,6 +47,7 @@ impl Registrar {
             counters,
             conflicts: ConflictLog::default(),
             flapping: TopicFlapping::default(),
+            addresses: ImplausibleAddresses::default(),
         }
     }
 

@@ -28,10 +28,15 @@ impl RouteInfo {
     /// Records what one command did.
     pub(super) fn record(&mut self, at: Position, origin: &Origin, events: &[Event]) {
         let mut topics = 0;
+        // An address that takes another id or name leaves its old place and has a new one.
+        let left = |at: &Name| {
+            events.iter().any(|event| matches!(event, Event::BrokerRemoved { address, .. } if address == at))
+        };
         for event in events {
             match event {
                 // A broker that only registers a new topic table: its topics have records of their own.
-                Event::BrokerRegistered { first: false, .. } | Event::MinBrokerIdChanged { .. } => continue,
+                Event::BrokerRegistered { first: false, address, .. } if !left(address) => continue,
+                Event::MinBrokerIdChanged { .. } => continue,
                 Event::TopicNew { .. } | Event::TopicChanged { .. } | Event::TopicGone { .. } => {
                     topics += 1;
                     if topics > TOPIC_RECORDS_PER_COMMAND_MAX {

@@ -1,17 +1,14 @@
 //! Replies to the outcome of a command and to errors of consensus: the one place that knows both sides.
 
 use crate::protocol::{Reply, remarks};
-use crate::wire::codes::result;
 use raft::{ProposeError, ReadError};
 use storage::Outcome;
 
 /// The shape of the reply to a command that was carried out.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyShape {
     /// Success without values.
     Plain,
-    /// Success that says what of the request had no effect.
-    Remark(String),
     /// Success with the number of topics in this field.
     TopicCount(&'static str),
     /// The reply to a registration; success without values when it lost.
@@ -22,7 +19,6 @@ pub enum ReplyShape {
 #[must_use]
 pub fn of_outcome(outcome: &Outcome, shape: ReplyShape) -> Reply {
     match (outcome, shape) {
-        (Outcome::Done { .. }, ReplyShape::Remark(ignored)) => Reply::refused(result::SUCCESS, ignored),
         (Outcome::Topics { count }, ReplyShape::TopicCount(field)) => {
             Reply::success().with(field, &count.to_string())
         }
@@ -37,7 +33,7 @@ pub fn of_outcome(outcome: &Outcome, shape: ReplyShape) -> Reply {
         (_, ReplyShape::Registration) => Reply::success().with_ext(),
         (
             Outcome::Done { .. } | Outcome::Removed { .. } | Outcome::Outdated | Outcome::Topics { .. },
-            ReplyShape::Plain | ReplyShape::Remark(_) | ReplyShape::TopicCount(_),
+            ReplyShape::Plain | ReplyShape::TopicCount(_),
         ) => Reply::success(),
     }
 }

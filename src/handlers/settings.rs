@@ -1,14 +1,12 @@
 //! Settings (318, 319).
 
 use super::{Plan, ReplyShape};
-use crate::printable::{Keep, printable};
 use crate::protocol::{Reply, properties, remarks};
 use crate::warn_limit::WarnLimit;
-use crate::wire::codes::result::{NO_PERMISSION, SUCCESS};
+use crate::wire::codes::result::NO_PERMISSION;
 use std::collections::BTreeMap;
 use storage::RouteInfo;
 use storage::command::{Change, Name, UpdateSettings};
-use storage::settings::{SettingKind, Settings};
 
 /// Paths of Java's nameserver. They have no effect here; code 319 shows them, and no request may change them.
 pub const JAVA_PATHS: [&str; 3] = ["configStorePath", "kvConfigPath", "rocketmqHome"];
@@ -16,10 +14,6 @@ pub const JAVA_PATHS: [&str; 3] = ["configStorePath", "kvConfigPath", "rocketmqH
 const BLACK_LIST_KEY: &str = "configBlackList";
 /// The keys of the list that code 319 shows by default, as Java does.
 const BLACK_LIST_DEFAULT: [&str; 3] = [BLACK_LIST_KEY, "configStorePath", "kvConfigPath"];
-
-/// Keys that a remark names at most, and the length of each.
-const REMARK_KEYS_MAX: usize = 10;
-const REMARK_KEY_CHARS_MAX: usize = 64;
 
 /// Settings of this node that code 319 shows and code 318 does not change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,8 +68,7 @@ fn is_always_black_listed(key: &str) -> bool {
 }
 
 /// UPDATE_NAMESRV_CONFIG: the whole request is one entry, or nothing of it is proposed. Settings of the node are left
-/// out with a warning; apply ignores unknown keys and bad values. As in Java that is success; a remark names the keys
-/// without effect.
+/// out with a warning; apply ignores unknown keys and bad values.
 #[must_use]
 pub fn update(properties: Vec<(Name, Name)>, node: &NodeSettings) -> Plan<'static> {
     if properties.iter().any(|(key, _)| node.is_black_listed(key)) {
@@ -94,36 +87,10 @@ pub fn update(properties: Vec<(Name, Name)>, node: &NodeSettings) -> Plan<'stati
             "settings of a node are not changed by request: set them on the node itself"
         );
     }
-    let ignored = ignored(&of_node, &properties);
     if properties.is_empty() {
-        return Plan::Reply(ignored.map_or_else(Reply::success, |remark| Reply::refused(SUCCESS, remark)));
+        return Plan::Reply(Reply::success());
     }
-    let shape = ignored.map_or(ReplyShape::Plain, ReplyShape::Remark);
-    Plan::Propose(Change::UpdateSettings(UpdateSettings { properties }), shape)
-}
-
-/// The key, as a terminal may show it.
-fn shown(key: &str) -> String {
-    let key: String = key.chars().take(REMARK_KEY_CHARS_MAX).collect();
-    printable(&key, Keep::Nothing).into_owned()
-}
-
-/// Names the properties of a request that have no effect, if there are any.
-fn ignored(of_node: &[(Name, Name)], others: &[(Name, Name)]) -> Option<String> {
-    let unknown = others.iter().filter(|(key, _)| Settings::kind(key) == SettingKind::Unknown);
-    let names = |keys: &mut dyn Iterator<Item = &(Name, Name)>, why: &str| {
-        let (first, left): (Vec<_>, Vec<_>) =
-            keys.enumerate().partition(|(number, _)| *number < REMARK_KEYS_MAX);
-        let mut names: Vec<String> = first.iter().map(|(_, (key, _))| shown(key)).collect();
-        if !left.is_empty() {
-            names.push(format!("{} more", left.len()));
-        }
-        (!names.is_empty()).then(|| format!("{} ({why})", names.join(", ")))
-    };
-    let of_node = names(&mut of_node.iter(), "set on the node itself: its flags, environment or file");
-    let unknown = names(&mut unknown.into_iter(), "no such setting");
-    let all: Vec<String> = of_node.into_iter().chain(unknown).collect();
-    (!all.is_empty()).then(|| format!("not changed: {}", all.join("; ")))
+    Plan::Propose(Change::UpdateSettings(UpdateSettings { properties }), ReplyShape::Plain)
 }
 
 /// GET_NAMESRV_CONFIG: the replicated settings and the settings of this node, by key.
@@ -134,40 +101,4 @@ pub fn get(table: &RouteInfo, node: &NodeSettings) -> Reply {
     all.extend(replicated.iter().map(|(key, text)| (*key, text.as_str())));
     all.extend(node.shown.iter().map(|(key, text)| (&**key, &**text)));
     Reply::with_body(properties::write(all))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn update_of(keys: &[&str]) -> Plan<'static> {
-        let properties = keys.iter().map(|key| (Name::from(*key), Name::from("1"))).collect();
-        update(properties, &NodeSettings::default())
-    }
-
-    #[test]
-    fn what_is_not_changed_is_named_and_the_rest_goes_without_a_remark() {
-        let Plan::Propose(_, shape) = update_of(&["orderMessageEnable", "clusterTest"]) else { panic!() };
-        assert_eq!(shape, ReplyShape::Plain);
-        let Plan::Propose(_, ReplyShape::Remark(remark)) =
-            update_of(&["orderMessageEnable", "noSuchKey", "listenPort"])
-        else {
-            panic!()
-        };
-        let expected = "not changed: listenPort (set on the node itself: its flags, environment or file); \
-                        noSuchKey (no such setting)";
-        assert_eq!(remark, expected);
-        let Plan::Reply(reply) = update_of(&["listenPort"]) else { panic!() };
-        assert_eq!((reply.code, reply.remark.is_some()), (SUCCESS, true));
-        let Plan::Reply(reply) = update_of(&[]) else { panic!() };
-        assert_eq!(reply, Reply::success());
-    }
-
-    #[test]
-    fn a_remark_does_not_grow_with_the_request() {
-        let keys: Vec<String> = (0..5_000).map(|n| format!("{n}{}", "k".repeat(500))).collect();
-        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        let Plan::Propose(_, ReplyShape::Remark(remark)) = update_of(&keys) else { panic!() };
-        assert!(remark.len() < 1_000 && remark.ends_with("4990 more (no such setting)"), "{remark}");
-    }
 }

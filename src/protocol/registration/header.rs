@@ -6,9 +6,6 @@ use storage::command::Name;
 use storage::route_info::BrokerKey;
 use xxhash_rust::xxh3::Xxh3;
 
-/// First byte of a zlib stream with the usual window of 32 KiB: what Java's and all other compressors write.
-const ZLIB_FIRST_BYTE: u8 = 0x78;
-
 /// The header of a registration, parsed once when the request arrives; the body is read in stages, and only when its
 /// digest is new.
 ///
@@ -30,8 +27,8 @@ pub struct RegistrationHeader {
     pub acting_master: Option<bool>,
     /// Idle time after which the broker expires, milliseconds, if it names one.
     pub heartbeat_timeout_ms: Option<i64>,
-    /// Whether the body is said to be a zlib stream: see [`Self::is_compressed`].
-    compressed: bool,
+    /// Whether the body is a zlib stream.
+    pub compressed: bool,
     /// Version number of the sender.
     pub version: i32,
     /// Checksum of the body; 0: none.
@@ -73,13 +70,6 @@ impl RegistrationHeader {
             return Ok(());
         }
         Err(Reply::error(remarks::CRC32_NOT_MATCH).with_ext())
-    }
-
-    /// Whether a body is a zlib stream. Brokers of 5.x with `compressedRegister=true` send one and say `compressed=false`;
-    /// no JSON begins with its first byte.
-    #[must_use]
-    pub fn is_compressed(&self, body: &[u8]) -> bool {
-        self.compressed || body.first() == Some(&ZLIB_FIRST_BYTE)
     }
 
     /// The body digest: a hash of everything that a registration reads, which is the body, the sender's version and the

@@ -148,7 +148,7 @@ fn parse_body(
     if !wrapped {
         return plain::parse_table(body, limits.topics);
     }
-    if header.is_compressed(body) {
+    if header.compressed {
         return compressed::parse(body, header.version >= STATIC_TOPICS_SINCE, limits);
     }
     plain::parse_wrapper(body, known, limits.topics)

@@ -242,17 +242,6 @@ fn compressed_bodies_are_read_part_by_part() {
     assert_eq!((registration.static_infos.len(), &*registration.static_infos[0].0), (1, "s"));
 }
 
-/// So do brokers of 5.x with `compressedRegister=true`; Java's nameserver fails.
-#[test]
-fn a_compressed_body_is_recognised_though_the_header_denies_it() {
-    let mut sent =
-        deflated(&[&part(VERSION), &COUNT_1, &part(b"t 8 4 6 SINGLE_TAG {}"), &part(b"[]"), &COUNT_0]);
-    for text in ["false", ""] {
-        sent = sent.with("compressed", text);
-        assert_eq!(parse_registration(&sent).unwrap().topics.len(), 1, "{text}");
-    }
-}
-
 #[test]
 fn the_last_part_is_there_since_5_0_0() {
     let mut sent = deflated(&[&part(VERSION), &COUNT_0, &part(b"[]")]);

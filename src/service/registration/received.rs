@@ -66,7 +66,7 @@ impl ReceivedRegistration {
         let table = registrar.table();
         // Known topics that cannot be used must not count: the whole body is parsed then.
         let known = registrar.digests.known_topics(&self.header.key);
-        let known = known.filter(|known| !header.is_compressed(&body) && known.is_usable(&table));
+        let known = known.filter(|known| !header.compressed && known.is_usable(&table));
         let costly = known.is_none() || body.len() >= HUGE_BODY_BYTES;
         let parse = move || ParsedRegistration::new(&header, &body, known, limits);
         self.compute(registrar, costly, parse).await?
@@ -120,8 +120,7 @@ impl ReceivedRegistration {
         costly: bool,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Reply> {
-        let large =
-            if self.header.is_compressed(&self.body) { LARGE_COMPRESSED_BYTES } else { LARGE_BODY_BYTES };
+        let large = if self.header.compressed { LARGE_COMPRESSED_BYTES } else { LARGE_BODY_BYTES };
         if !costly || self.body.len() < large {
             return Ok(work());
         }

@@ -58,6 +58,8 @@ pub(crate) struct MemberChanges {
     leadership: Arc<Leadership>,
     peers: Arc<Peers>,
     leader: Arc<LeaderClient>,
+    /// One change after the other: a change that is repeated finds the first one done, not half done.
+    turn: tokio::sync::Mutex<()>,
 }
 
 impl MemberChanges {
@@ -69,7 +71,7 @@ impl MemberChanges {
         peers: Arc<Peers>,
         leader: Arc<LeaderClient>,
     ) -> Self {
-        Self { local, raft, leadership, peers, leader }
+        Self { local, raft, leadership, peers, leader, turn: tokio::sync::Mutex::new(()) }
     }
 
     /// Changes the membership through the leader, and waits until the change is visible here.
@@ -127,6 +129,9 @@ impl MemberChanges {
         change: WireMemberChange,
         deadline: Instant,
     ) -> ProposalOutcome<()> {
+        let Ok(_turn) = timeout_at(deadline, self.turn.lock()).await else {
+            return ProposalOutcome::Refused("another change of members takes its time".into());
+        };
         if !self.leadership.state().leading {
             return ProposalOutcome::NotLeader("this node does not lead".into());
         }
@@ -164,7 +169,7 @@ impl MemberChanges {
     /// Connects to a node that is to join, and checks that it may.
     async fn check_new(&self, id: NodeId, address: String, deadline: Instant) -> Result<Contact, String> {
         if self.local.members.load().contact(id).is_some() || id == self.local.id() {
-            return Err(format!("node {id} is a member already, with another address"));
+            return Err(format!("node {id} is a member already, with another address or not yet committed"));
         }
         let info = timeout_at(deadline, self.peers.probe(id, &address))
             .await

@@ -174,19 +174,12 @@ async fn settings_are_shown_changed_and_guarded() {
             assert_eq!(answer.remark.as_deref(), Some("Can not update config in black list."));
         }
     }
-    for (ignored, why) in [
-        ("", None),
-        ("listenPort=1\n", Some("listenPort (set on the node itself")),
-        ("noSuchKey=1\n", Some("noSuchKey (no such setting)")),
-        ("waitSecondsForService=soon\n", None),
-    ] {
-        let answer = client.ask(&update(ignored)).await;
-        assert_eq!((answer.code, answer.remark.is_some()), (0, why.is_some()), "{ignored}");
-        assert!(answer.remark.unwrap_or_default().contains(why.unwrap_or_default()), "{ignored}");
+    for ignored in ["", "listenPort=1\n", "noSuchKey=1\n", "waitSecondsForService=soon\n"] {
+        client.done(&update(ignored)).await;
     }
     assert_eq!(shown(client.done(&request(code::GET_NAMESRV_CONFIG, &[])).await), before);
     let revision = node.revision();
-    assert_eq!(client.ask(&update("listenPort=1\n")).await.code, 0);
+    client.done(&update("listenPort=1\n")).await;
     assert_eq!(node.revision(), revision, "what changes nothing writes nothing");
 
     client.done(&update("enableAllTopicList=false\nserverWorkerThreads=3\n")).await;

@@ -32,6 +32,8 @@ const CLUSTER: &str = "C";
 /// Where brokers listen, the second of a process too.
 const PORT: u16 = 10_911;
 const SECOND_PORT: u16 = 10_921;
+/// When nodes have found out that a machine vanished: user time-out and margin.
+const FOUND_OUT_WITHIN: Duration = Duration::from_secs(12);
 
 /// The name that two brokers share, a master and its slave.
 pub(crate) fn name_of(number: u64) -> String {
@@ -54,6 +56,8 @@ pub(crate) struct Broker {
     pub(crate) timeout: Duration,
     process: Option<Process>,
     processes: u64,
+    /// Until then nodes may have sessions of a former process whose machine vanished: they hold the broker.
+    vanished_until: Moment,
     /// What is left of a process that signs off.
     leaving: Vec<JoinHandle<()>>,
 }
@@ -115,6 +119,7 @@ impl Broker {
             timeout,
             process: None,
             processes: 0,
+            vanished_until: Moment::ZERO,
             leaving: Vec::new(),
         }
     }
@@ -188,14 +193,19 @@ impl Broker {
             shared.network.power_off(self.place);
         }
         tasks.iter().for_each(JoinHandle::abort);
+        let formerly_until = self.vanished_until;
+        if !seen {
+            self.vanished_until = now + FOUND_OUT_WITHIN;
+        }
         let noticed = shared.network.tells_at_once(self.place);
         let mut record = shared.record.lock();
         let noticed = noticed && record.reachability.ends_count(now);
         for broker in &self.brokers {
-            // Who has not registered since it connected has no session whose end tells of it.
+            // A broker that has not registered since it connected has no session whose end counts.
             let strong = record.living.died(&broker.key).is_some_and(|life| life.is_strong());
             let how = match (noticed && strong, seen) {
-                (true, true) => How::Seen,
+                (true, true) if now >= formerly_until => How::Seen,
+                (true, true) => How::Vanished,
                 (true, false) => How::Vanished,
                 (false, _) => How::Silent,
             };

@@ -158,6 +158,11 @@ impl Life {
         self.sessions.values().any(|strong| *strong)
     }
 
+    /// It has registered over an open connection to a node other than this.
+    pub(crate) fn is_strong_beside(&self, node: NodeId) -> bool {
+        self.sessions.iter().any(|((at, _), strong)| *at != node && *strong)
+    }
+
     fn uncovered(&mut self, now: Moment) {
         self.covered_since = None;
         self.uncovered_since.get_or_insert(now);

@@ -8,6 +8,7 @@ use crate::invariants::dead_leave::SETTLED_AFTER;
 use crate::invariants::{guard_keeps, progress};
 use crate::node::NODES;
 use std::time::Duration;
+use storage::route_info::BrokerKey;
 
 /// Until a new cluster must be there.
 const BOOTSTRAP_MAX: Duration = Duration::from_secs(15);
@@ -149,7 +150,10 @@ impl World {
             self.calm(between)?;
         }
         let broker = &mut self.brokers[0];
-        let keys: Vec<_> = if broker.lives() { broker.keys().collect() } else { Vec::new() };
+        let mut keys: Vec<_> = if broker.lives() { broker.keys().collect() } else { Vec::new() };
+        // Of a broker that only the leader had a session with the survivors know nothing: it goes by its timeout.
+        let lives = |key: &BrokerKey| self.record.lock().living.lives.get(key).cloned();
+        keys.retain(|key| lives(key).is_some_and(|life| life.is_strong_beside(leader)));
         broker.die(self.now, true);
         let died = self.now;
         let seen = keys.into_iter().filter(|key| self.record.lock().dead.is_seen(key));

@@ -9,10 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep};
 
 /// Once no leader has been known for this long, what waits for one is refused, and so is what comes.
 const LEADERLESS_AFTER: Duration = Duration::from_secs(1);
+/// Between two looks at whether a leader is known.
+const LEADERLESS_LOOK: Duration = Duration::from_millis(100);
 /// Between two looks for a leader, while there is none.
 pub(crate) const LEADER_PAUSE: Duration = Duration::from_millis(20);
 
@@ -23,10 +25,10 @@ pub(crate) struct Leadership {
     state: watch::Sender<LeaderState>,
     /// The term in which this node transfers its leadership: in that term it proposes nothing and has no lease. 0: none.
     transfer_term: AtomicU64,
-    started: Instant,
     last_contact: Mutex<Option<Instant>>,
     /// The term of the leader of the last contact since this process started.
     contact_term: watch::Sender<u64>,
+    leaderless: watch::Sender<bool>,
 }
 
 impl Leadership {
@@ -37,9 +39,9 @@ impl Leadership {
             raft,
             state: watch::Sender::default(),
             transfer_term: AtomicU64::new(0),
-            started: Instant::now(),
             last_contact: Mutex::default(),
             contact_term: watch::Sender::default(),
+            leaderless: watch::Sender::default(),
         }
     }
 
@@ -80,14 +82,33 @@ impl Leadership {
         self.since_contact().is_some_and(|since| since < self.recent()).then_some(leader)
     }
 
+    /// Measures for how long no leader is known, until the node stops. A pause of the process does not count: the leader
+    /// may be found right after it.
+    pub(crate) async fn watch_leaderless(self: Arc<Self>) {
+        let stop = self.local.lifecycle.stop.clone();
+        let watch = async {
+            let (mut without, mut last) = (Duration::ZERO, Instant::now());
+            loop {
+                sleep(LEADERLESS_LOOK).await;
+                let gap = last.elapsed().min(2 * LEADERLESS_LOOK);
+                last = Instant::now();
+                without = if self.leader_to_ask().is_some() { Duration::ZERO } else { without + gap };
+                let is_leaderless = without >= LEADERLESS_AFTER;
+                self.leaderless
+                    .send_if_modified(|was| std::mem::replace(was, is_leaderless) != is_leaderless);
+            }
+        };
+        stop.run_until_cancelled(watch).await;
+    }
+
     /// Resolves once this node has known no leader for a second. A request that waits longer does harm: brokers register
     /// under a lock that their senders need, and another nameserver may answer.
     pub(crate) async fn leaderless(&self) {
         loop {
-            let last_known = self.last_contact().unwrap_or(self.started) + self.recent();
-            sleep_until(last_known + LEADERLESS_AFTER).await;
-            let newest = self.last_contact().unwrap_or(self.started) + self.recent();
-            if newest == last_known && self.leader_to_ask().is_none() {
+            // The channel is never closed before this.
+            let _ = self.leaderless.subscribe().wait_for(|is_leaderless| *is_leaderless).await;
+            // A leader that has just been found is seen with the next look only.
+            if self.leader_to_ask().is_none() {
                 return;
             }
             sleep(LEADER_PAUSE).await;

@@ -60,6 +60,7 @@ pub(super) struct Tasks {
     bootstrap: Arc<Bootstrap>,
     joint_end: JointEnd,
     catch_up: CatchUp,
+    leadership: Arc<Leadership>,
     pub(super) rpc: Arc<PeerRpc>,
 }
 
@@ -83,6 +84,7 @@ impl Tasks {
         tasks.spawn(self.bootstrap.run());
         tasks.spawn(self.joint_end.run());
         tasks.spawn(self.catch_up.run());
+        tasks.spawn(self.leadership.watch_leaderless());
         tasks.spawn(server::run(self.local, self.network, self.rpc as Arc<dyn RpcHandler>));
     }
 }
@@ -125,6 +127,7 @@ pub(super) async fn assemble(options: Options, parts: Parts) -> Result<(Node, Ta
         state_check: state_check.clone(),
         bootstrap,
         joint_end: JointEnd::new(base.local.clone(), base.raft.clone(), base.leadership.clone()),
+        leadership: base.leadership.clone(),
         catch_up: CatchUp::new(base.local.clone(), base.recovery.clone(), read_barrier.clone()),
         rpc: base.rpc(calls, messages),
     };

@@ -12,7 +12,7 @@
 //! - [`wire`]: bytes ⇄ [`wire::RemotingCommand`].
 //! - [`protocol`]: [`wire::RemotingCommand`] ⇄ [`protocol::Request`] and [`protocol::Reply`], and their JSON bodies.
 //! - [`route_cache`]: encoded routes. [`handlers`]: the rules of a nameserver, synchronous.
-//! - [`liveness`]: which brokers are alive; the only reader of the clock.
+//! - [`liveness`]: which brokers are alive.
 //! - [`event_log`]: the events of applied entries as log lines.
 //! - [`min_broker_id`]: notices of a changed lowest broker id.
 //! - [`service`]: carries requests out; the only way of a request to Raft.

@@ -9,7 +9,7 @@ use openraft::async_runtime::watch::WatchReceiver;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{sleep, timeout};
 
 /// Between two looks. A change that takes longer between its steps was left there.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ impl JointEnd {
     async fn follow(&self) {
         let mut seen = None;
         loop {
-            sleep_until(Instant::now() + LOOK_EVERY).await;
+            sleep(LOOK_EVERY).await;
             let joint = self.joint();
             match joint.filter(|_| joint == seen) {
                 Some(index) => self.left_at(index).await,

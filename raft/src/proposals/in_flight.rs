@@ -8,6 +8,7 @@ use openraft::errors::ClientWriteError;
 use openraft::raft::ClientWriteResult;
 use openraft::type_config::alias::OneshotReceiverOf;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use storage::command::Name;
 use storage::removed::RemovedBrokers;
@@ -50,8 +51,10 @@ pub(crate) struct Changes {
     waiters: HashMap<u128, Vec<Waiter>>,
     /// Hash of a removal, and the brokers that it removes.
     removals: Vec<(u128, RemovedBrokers)>,
-    /// Hash of a put, its KV namespace, and what it adds to that.
-    kv_puts: Vec<(u128, Name, usize)>,
+    /// Hash of a put → its KV namespace, and what it adds to that.
+    kv_puts: HashMap<u128, (Name, usize)>,
+    /// KV namespace → what all of them add to it.
+    kv_growth: HashMap<Name, usize>,
 }
 
 impl Changes {
@@ -63,7 +66,7 @@ impl Changes {
     /// What the changes in flight add to the KV namespace of a change.
     pub(crate) fn kv_growth_beside(&self, change: &Change) -> usize {
         let Some((namespace, _)) = change.kv_growth() else { return 0 };
-        self.kv_puts.iter().filter(|(_, of, _)| of == namespace).map(|(_, _, bytes)| bytes).sum()
+        self.kv_growth.get(namespace).copied().unwrap_or_default()
     }
 
     /// Lets a waiter wait with those of an equal change in flight. Gives it back if there is none.
@@ -84,13 +87,23 @@ impl Changes {
         }
         self.waiters.insert(hash, vec![waiter]);
         self.removals.extend(change.removed_brokers().map(|removed| (hash, removed)));
-        self.kv_puts.extend(change.kv_growth().map(|(namespace, bytes)| (hash, namespace.clone(), bytes)));
+        if let Some((namespace, bytes)) = change.kv_growth() {
+            *self.kv_growth.entry(namespace.clone()).or_default() += bytes;
+            self.kv_puts.insert(hash, (namespace.clone(), bytes));
+        }
         hash
     }
 
     fn remove(&mut self, hash: u128) -> Vec<Waiter> {
         self.removals.retain(|(of, _)| *of != hash);
-        self.kv_puts.retain(|(of, _, _)| *of != hash);
+        if let Some((namespace, bytes)) = self.kv_puts.remove(&hash)
+            && let Entry::Occupied(mut growth) = self.kv_growth.entry(namespace)
+        {
+            *growth.get_mut() -= bytes;
+            if *growth.get() == 0 {
+                growth.remove();
+            }
+        }
         self.waiters.remove(&hash).unwrap_or_default()
     }
 }

@@ -109,14 +109,15 @@ async fn a_transfer_whose_caller_leaves_does_not_stop_writes() {
     let cluster = Cluster::started(3, |_| ()).await;
     let leader = cluster.leader().await;
     let lagging = cluster.follower_of(leader);
-    cluster.disks[usize::try_from(lagging).unwrap() - 1].log.hang(true);
+    let log = &cluster.disks[lagging as usize - 1].log;
+    log.hang(true);
     cluster.node(leader).propose(put("before", "v"), in_secs(5)).await.unwrap();
     let node = cluster.node(leader).clone();
     let caller = tokio::spawn(async move { node.transfer(Some(lagging), in_secs(20)).await });
     eventually("the transfer has begun", || cluster.node(leader).is_leader_with_lease().is_none()).await;
     caller.abort();
     cluster.node(leader).propose(put("after", "v"), in_secs(5)).await.unwrap();
-    cluster.disks[usize::try_from(lagging).unwrap() - 1].log.hang(false);
+    log.hang(false);
     cluster.stop().await;
 }
 

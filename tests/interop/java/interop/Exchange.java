@@ -89,10 +89,15 @@ final class Exchange {
         return producer;
     }
 
+    /**
+     * Starts a consumer, at most {@link #ATTEMPTS} times. Each further attempt has a consumer group of its own: a broker
+     * that reads the heartbeat of a client whose start failed after the end of its connection keeps that client for two
+     * minutes, and gives half of the group's queues to it.
+     */
     static DefaultMQPushConsumer startConsumer(String nameservers, String topic, String group, Consumer<MessageExt> each)
         throws MQClientException {
         for (int attempt = 1;; attempt++) {
-            DefaultMQPushConsumer consumer = newConsumer(nameservers, topic, group, each);
+            DefaultMQPushConsumer consumer = newConsumer(nameservers, topic, attempt == 1 ? group : group + "_" + attempt, each);
             try {
                 consumer.start();
                 return consumer;

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use storage::LogId;
 use storage::marker::MarkerFile;
-use storage::snapshots::{SledSnapshots, SnapshotMeta, SnapshotWriter, Snapshots};
+use storage::snapshots::{SledSnapshots, SnapshotMeta, SnapshotReader, SnapshotWriter, Snapshots};
 
 /// The snapshots in sled, with the newest noted in the marker.
 pub(super) struct MarkedSnapshots {
@@ -33,8 +33,8 @@ impl Snapshots for MarkedSnapshots {
         Ok(Box::new(MarkedWriter { writer, marker: Arc::clone(&self.marker), last }))
     }
 
-    fn chunk(&self, last: LogId, number: u32) -> io::Result<Option<bytes::Bytes>> {
-        self.snapshots.chunk(last, number)
+    fn open(&self, last: LogId) -> io::Result<Arc<dyn SnapshotReader>> {
+        self.snapshots.open(last)
     }
 }
 

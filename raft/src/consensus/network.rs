@@ -16,10 +16,11 @@ use openraft::raft::{
     TransferLeaderResponse, VoteRequest, VoteResponse,
 };
 use std::future::Future;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use storage::limits::SNAPSHOT_MESSAGE_BYTES;
-use storage::snapshots::{SnapshotMeta, Snapshots};
+use storage::snapshots::{SnapshotMeta, SnapshotReader, Snapshots};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -120,11 +121,12 @@ impl PeerClient {
     /// Sends the parts of a snapshot. The peer replies to each with its vote; a higher vote ends the transfer.
     async fn send_snapshot(&self, leader: RaftVote, meta: SnapshotMeta) -> Result<RaftVote, RpcError> {
         let last = meta.last;
+        let stored = self.snapshots.open(last).map_err(|e| self.unreadable(last, &e))?;
         let begin = Request::SnapshotBegin { vote: vote(&leader), meta };
         let mut theirs = self.snapshot_part(begin).await?;
         let mut first = 0;
         while theirs <= leader {
-            let chunks = self.read_chunks(last, first).await?;
+            let chunks = read_chunks(&stored, first).await.map_err(|e| self.unreadable(last, &e))?;
             let Ok(count) = u32::try_from(chunks.len()) else { break };
             if count == 0 {
                 return self.snapshot_part(Request::SnapshotEnd { chunks: first }).await;
@@ -142,29 +144,30 @@ impl PeerClient {
         }
     }
 
-    /// As many chunks as fit a message, from number `first`; none after the last.
-    async fn read_chunks(&self, last: storage::LogId, first: u32) -> Result<Vec<Bytes>, RpcError> {
-        let snapshots = Arc::clone(&self.snapshots);
-        let read = blocking(move || {
-            let (mut chunks, mut bytes) = (Vec::new(), 0);
-            for number in first.. {
-                let Some(chunk) = snapshots.chunk(last, number)? else { break };
-                bytes += chunk.len();
-                chunks.push(chunk);
-                if bytes >= SNAPSHOT_MESSAGE_BYTES {
-                    break;
-                }
-            }
-            Ok(chunks)
-        });
-        let failed = match read.await {
-            Ok(chunks) => return Ok(chunks),
-            Err(e) => e.to_string(),
-        };
-        tracing::warn!("snapshot {last} cannot be read for node {}: {failed}", self.peer.id);
+    /// A stored snapshot cannot be read: a new one is due.
+    fn unreadable(&self, last: storage::LogId, error: &io::Error) -> RpcError {
+        tracing::warn!("snapshot {last} cannot be read for node {}: {error}", self.peer.id);
         self.snapshot_due.notify_one();
-        Err(unreachable(failed))
+        unreachable(error.to_string())
     }
+}
+
+/// As many chunks as fit a message, from number `first`; none after the last.
+async fn read_chunks(stored: &Arc<dyn SnapshotReader>, first: u32) -> io::Result<Vec<Bytes>> {
+    let stored = Arc::clone(stored);
+    let read = move || {
+        let (mut chunks, mut bytes) = (Vec::new(), 0);
+        for number in first.. {
+            let Some(chunk) = stored.chunk(number)? else { break };
+            bytes += chunk.len();
+            chunks.push(chunk);
+            if bytes >= SNAPSHOT_MESSAGE_BYTES {
+                break;
+            }
+        }
+        Ok(chunks)
+    };
+    blocking(read).await
 }
 
 impl RaftNetworkV2<Types> for PeerClient {

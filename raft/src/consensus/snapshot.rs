@@ -65,9 +65,10 @@ pub(crate) fn build(
 
 /// Reads the tables of a complete snapshot, and checks them.
 pub(crate) fn load(meta: &SnapshotMeta, snapshots: &Arc<dyn Snapshots>) -> io::Result<RouteInfo> {
+    let stored = snapshots.open(meta.last)?;
     let mut reader = TableReader::default();
     let mut number = 0;
-    while let Some(chunk) = snapshots.chunk(meta.last, number)? {
+    while let Some(chunk) = stored.chunk(number)? {
         reader.chunk(&chunk)?;
         number += 1;
     }

@@ -1,6 +1,6 @@
 //! A disk that hangs or fills up: this node refuses commands, transfers leadership, and in the end exits.
 
-use crate::consensus::raft::Raft;
+use crate::consensus::raft::{Raft, committed, matched};
 use crate::leader::leadership::Leadership;
 use crate::local::LocalNode;
 use crate::membership::transfer::LeadershipTransfer;
@@ -35,7 +35,9 @@ pub(crate) struct DiskWatch {
     raft: Raft,
     leadership: Arc<Leadership>,
     transfer: Arc<LeadershipTransfer>,
-    slow_since: Option<Instant>,
+    slow: bool,
+    /// Since when the disk is slower than those of a majority.
+    hung_since: Option<Instant>,
     /// Heartbeats are off.
     silent: bool,
     low_since: Option<Instant>,
@@ -49,7 +51,16 @@ impl DiskWatch {
         leadership: Arc<Leadership>,
         transfer: Arc<LeadershipTransfer>,
     ) -> Self {
-        Self { local, raft, leadership, transfer, slow_since: None, silent: false, low_since: None }
+        Self {
+            local,
+            raft,
+            leadership,
+            transfer,
+            slow: false,
+            hung_since: None,
+            silent: false,
+            low_since: None,
+        }
     }
 
     /// Runs until the node stops.
@@ -74,8 +85,8 @@ impl DiskWatch {
 
     async fn watch_writes(&mut self, level: WriteLevel) {
         let slow = level != WriteLevel::Ok;
-        let was_slow = self.local.disk.set_hung(slow);
-        if slow != was_slow {
+        if self.slow != slow {
+            self.slow = slow;
             // This node could not write its own vote: a candidacy would only disturb the others.
             self.raft.runtime_config().elect(!slow);
         }
@@ -84,19 +95,34 @@ impl DiskWatch {
             self.local.alerts.set(ALERT, format!("the disk has not answered for {waits} ms"));
         }
         let leads = self.leadership.state().leader == Some(self.local.id());
-        if slow && !was_slow {
-            self.slow_since = Some(Instant::now());
+        let should_yield = slow && self.others_write_on();
+        let was_hung = self.local.disk.set_hung(should_yield);
+        if should_yield && !was_hung {
+            self.hung_since = Some(Instant::now());
             if leads {
                 self.transfer_leadership().await;
             }
         }
+        self.silence(should_yield && leads);
+    }
+
+    /// Whether a majority has on disk what this node's disk has not. Without such a majority another leader would
+    /// commit no more than this one, and its election would wait for the same slow disks.
+    fn others_write_on(&self) -> bool {
+        let own = matched(&self.raft).into_iter().find(|(id, _)| *id == self.local.id());
+        committed(&self.raft) > own.and_then(|(_, last)| last)
+    }
+
+    /// Stops the heartbeats of a leader that should be replaced and could not transfer its leadership.
+    fn silence(&mut self, should_yield: bool) {
         let silent_after = SILENT_TIMEOUTS * self.leadership.election_timeout_max();
-        if slow && leads && !self.silent && self.slow_since.is_some_and(|at| at.elapsed() > silent_after) {
+        let is_due = should_yield && self.hung_since.is_some_and(|at| at.elapsed() > silent_after);
+        if is_due && !self.silent {
             tracing::warn!("the disk hangs and no other node leads: this leader stops its heartbeats");
             self.raft.runtime_config().heartbeat(false);
             self.silent = true;
         }
-        if self.silent && (!slow || !leads) {
+        if self.silent && !should_yield {
             self.raft.runtime_config().heartbeat(true);
             self.silent = false;
         }

@@ -17,8 +17,8 @@ impl DiskState {
         Self { directory, hung: AtomicBool::new(false) }
     }
 
-    /// Notes whether the disk is hung: a write has waited for longer than an election timeout. Gives what was noted
-    /// before.
+    /// Notes whether the disk is hung: a write waits for longer than a few elections take, and a majority writes on.
+    /// Gives what was noted before.
     pub(crate) fn set_hung(&self, hung: bool) -> bool {
         self.hung.swap(hung, Ordering::AcqRel)
     }

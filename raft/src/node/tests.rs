@@ -139,7 +139,8 @@ fn received(snapshots: &Arc<dyn Snapshots>) -> (SnapshotMeta, snapshot::Staged) 
     let meta = snapshot::build(&state, &source, 0).unwrap();
     let mut receiving = Receiving::begin(meta.clone(), snapshots).unwrap();
     let mut chunks = 0;
-    while let Some(chunk) = source.chunk(meta.last, chunks).unwrap() {
+    let stored = source.open(meta.last).unwrap();
+    while let Some(chunk) = stored.chunk(chunks).unwrap() {
         receiving.chunks(chunks, &[chunk]).unwrap();
         chunks += 1;
     }
@@ -176,6 +177,13 @@ async fn a_snapshot_waits_until_the_log_rests() {
     let installer = Arc::clone(&rpc.installer);
     let install = tokio::spawn(async move { installer.install(LEADER, meta, staged).await });
     sleep(50 * PAUSE).await;
+    assert!(!install.is_finished());
+    // The leader is heard meanwhile, and nothing that it has committed is applied.
+    let heartbeat = rpc.handle(append(20..20, Some(19)));
+    let reply = timeout(Duration::from_secs(2), heartbeat).await.expect("a heartbeat waits");
+    assert!(matches!(reply, Reply::Append(_)), "{reply:?}");
+    assert!(node.status().since_leader_contact.unwrap() < Duration::from_secs(1));
+    sleep(20 * PAUSE).await;
     assert!(!install.is_finished());
     assert_eq!(node.owners.applied.applied().unwrap().index, 4);
     log.hang(false);

@@ -3,15 +3,17 @@
 use super::{unavailable, wrong_channel};
 use crate::consensus::conversions;
 use crate::consensus::raft::Raft;
-use crate::consensus::types::{raft_log_id, raft_vote};
+use crate::consensus::types::{Types, raft_log_id, raft_vote};
 use crate::leader::leadership::Leadership;
 use crate::local::LocalNode;
 use crate::peer::authorize::OWN_DIRECTORY;
 use crate::peer::message::{Append, Reply, Request, VoteRequest};
 use crate::snapshots::installer::SnapshotInstaller;
+use openraft::errors::RaftError;
 use openraft::raft::{AppendEntriesResponse, TransferLeaderRequest};
 use std::sync::Arc;
 use storage::disk::SpaceLevel;
+use storage::{LogId, Vote};
 
 /// Handles Raft's own requests.
 pub(crate) struct RaftRpc {
@@ -52,8 +54,11 @@ impl RaftRpc {
     }
 
     async fn append(&self, append: Append) -> Reply {
+        if append.entries.is_empty() {
+            return self.heartbeat(append).await;
+        }
         // Heartbeats and votes go on; entries that could not be written must not reach openraft.
-        if !append.entries.is_empty() && self.local.disk.space() == SpaceLevel::Min {
+        if self.local.disk.space() == SpaceLevel::Min {
             return Reply::Unavailable("the disk is full".into());
         }
         let term = append.vote.term;
@@ -62,7 +67,44 @@ impl RaftRpc {
             Err(e) => return unavailable(e),
         };
         let _appending = self.installer.appending().await;
-        match self.raft.append_entries(request).await {
+        self.appended(term, self.raft.append_entries(request).await)
+    }
+
+    /// Replies once openraft has accepted the heartbeat. openraft itself replies only when all entries that came before
+    /// are on disk: with a slow disk the leader would take this node for lost, and be replaced.
+    async fn heartbeat(&self, mut append: Append) -> Reply {
+        let leader = append.vote;
+        let appending = self.installer.try_appending();
+        if appending.is_none() {
+            // While a snapshot is installed nothing may be applied, but the leader is heard.
+            (append.previous, append.committed) = (None, None);
+        }
+        let previous = append.previous;
+        let request = match conversions::raft_append(append) {
+            Ok(request) => request,
+            Err(e) => return unavailable(e),
+        };
+        let replied = self.raft.append_entries(request);
+        tokio::pin!(replied);
+        tokio::select! {
+            biased;
+            reply = &mut replied => return self.appended(leader.term, reply),
+            true = self.has_accepted(leader, previous) => {}
+        }
+        self.record_contact(leader.term);
+        Reply::Append(AppendEntriesResponse::Success.into())
+    }
+
+    /// Whether openraft, which has taken a heartbeat just before, follows its leader with the log that the leader knows.
+    async fn has_accepted(&self, leader: Vote, previous: Option<LogId>) -> bool {
+        let follows = self.raft.with_raft_state(move |state| *state.vote_ref() == raft_vote(leader)).await;
+        // openraft waits for its vote to be on disk before it takes up anything else.
+        let log = self.local.log.state();
+        matches!(follows, Ok(true)) && log.vote == Some(leader) && previous <= log.last
+    }
+
+    fn appended(&self, term: u64, result: Result<AppendEntriesResponse<Types>, RaftError<Types>>) -> Reply {
+        match result {
             Ok(response) => {
                 if !matches!(response, AppendEntriesResponse::HigherVote(_)) {
                     self.record_contact(term);

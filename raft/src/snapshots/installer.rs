@@ -36,6 +36,11 @@ impl SnapshotInstaller {
         self.append_gate.read().await
     }
 
+    /// The same, if it need not be waited for.
+    pub(crate) fn try_appending(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        self.append_gate.try_read().ok()
+    }
+
     /// Hands a received snapshot to openraft. That must not happen while openraft takes or applies entries that the
     /// snapshot replaces: openraft 0.10.0-alpha.37 would look for entries that are purged already, and its core would
     /// panic.

@@ -13,4 +13,5 @@ mod lost_messages;
 mod members;
 mod real_disk;
 mod single;
+mod slow_disks;
 mod three;

@@ -1,6 +1,8 @@
 //! Snapshots in memory, with the rules of the store on disk.
 
-use super::{KEPT_MAX, SnapshotMeta, SnapshotWriter, Snapshots, check_chunk_size, no_such_snapshot};
+use super::{
+    KEPT_MAX, SnapshotMeta, SnapshotReader, SnapshotWriter, Snapshots, check_chunk_size, no_such_snapshot,
+};
 use crate::LogId;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -40,10 +42,18 @@ impl Snapshots for MemorySnapshots {
         Ok(Box::new(MemoryWriter { store: self.clone(), meta, chunks: Vec::new() }))
     }
 
-    fn chunk(&self, last: LogId, number: u32) -> io::Result<Option<Bytes>> {
+    fn open(&self, last: LogId) -> io::Result<Arc<dyn SnapshotReader>> {
         let kept = self.kept();
         let (_, chunks) = kept.get(&last).ok_or_else(|| no_such_snapshot(last))?;
-        Ok(usize::try_from(number).ok().and_then(|n| chunks.get(n)).cloned())
+        Ok(Arc::new(MemoryReader(chunks.clone())))
+    }
+}
+
+struct MemoryReader(Vec<Bytes>);
+
+impl SnapshotReader for MemoryReader {
+    fn chunk(&self, number: u32) -> io::Result<Option<Bytes>> {
+        Ok(usize::try_from(number).ok().and_then(|n| self.0.get(n)).cloned())
     }
 }
 

@@ -13,6 +13,7 @@ use crate::LogId;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::io;
+use std::sync::Arc;
 
 /// Largest chunk of a snapshot, bytes (sled keeps larger values in files that it never syncs).
 pub const CHUNK_BYTES_MAX: usize = crate::limits::SNAPSHOT_CHUNK_BYTES_MAX;
@@ -36,7 +37,7 @@ pub struct SnapshotMeta {
 /// Keeps the last two snapshots. *Newest* means the highest log id; a second snapshot of the same log id takes
 /// the place of the first.
 ///
-/// All calls but `latest` and `all` may read or write the disk: make them where blocking is allowed.
+/// All calls but `latest`, `all` and `open` may read or write the disk: make them where blocking is allowed.
 pub trait Snapshots: Send + Sync + 'static {
     /// The newest complete snapshot.
     fn latest(&self) -> Option<SnapshotMeta>;
@@ -50,12 +51,21 @@ pub trait Snapshots: Send + Sync + 'static {
     /// The store cannot be written.
     fn begin(&self, meta: SnapshotMeta) -> io::Result<Box<dyn SnapshotWriter>>;
 
-    /// Chunk `number` of a complete snapshot, from 0; `None` after the last.
+    /// A reader of a complete snapshot. While it lives, newer snapshots do not take away what it reads: a transfer to a
+    /// node behind a slow link may last longer than two snapshots are kept.
     ///
     /// # Errors
-    /// No such snapshot (`NotFound`: newer ones may have taken its place), or the chunk is damaged
-    /// (`InvalidData`).
-    fn chunk(&self, last: LogId, number: u32) -> io::Result<Option<Bytes>>;
+    /// No such snapshot (`NotFound`: newer ones may have taken its place).
+    fn open(&self, last: LogId) -> io::Result<Arc<dyn SnapshotReader>>;
+}
+
+/// A complete snapshot that is being read.
+pub trait SnapshotReader: Send + Sync {
+    /// Chunk `number`, from 0; `None` after the last.
+    ///
+    /// # Errors
+    /// The chunk is damaged (`InvalidData`), or the disk cannot be read.
+    fn chunk(&self, number: u32) -> io::Result<Option<Bytes>>;
 }
 
 /// A snapshot that is being written. Dropping it without `commit` leaves nothing behind that counts.

@@ -25,9 +25,10 @@ mod sealed_snapshot;
 mod tests;
 mod writer;
 
-use super::{KEPT_MAX, SnapshotError, SnapshotMeta, SnapshotWriter, Snapshots, no_such_snapshot};
+use super::{
+    KEPT_MAX, SnapshotError, SnapshotMeta, SnapshotReader, SnapshotWriter, Snapshots, no_such_snapshot,
+};
 use crate::LogId;
-use bytes::Bytes;
 use database::{io_error, retry_locked};
 use rustix::fs::{FlockOperation, flock};
 use sealed_snapshot::SealedSnapshot;
@@ -54,6 +55,8 @@ struct Shared {
 struct State {
     /// Oldest first.
     kept: Vec<Arc<SealedSnapshot>>,
+    /// No longer kept, and perhaps still read.
+    retired: Vec<Arc<SealedSnapshot>>,
     sequence_next: u64,
 }
 
@@ -78,7 +81,7 @@ impl SledSnapshots {
             tracing::info!("removing {}, which a crash left behind", path.display());
             directories::remove(&path)?;
         }
-        let state = State { kept, sequence_next: found.sequence_next };
+        let state = State { kept, retired: Vec::new(), sequence_next: found.sequence_next };
         let shared = Shared { directory: directory.to_owned(), state: Mutex::new(state), _lock: lock };
         shared.prune(None);
         Ok(Self { shared: Arc::new(shared) })
@@ -121,9 +124,9 @@ impl Snapshots for SledSnapshots {
         Ok(Box::new(writer))
     }
 
-    fn chunk(&self, last: LogId, number: u32) -> io::Result<Option<Bytes>> {
+    fn open(&self, last: LogId) -> io::Result<Arc<dyn SnapshotReader>> {
         let kept = self.shared.state().kept.iter().find(|kept| kept.pointer.meta.last == last).cloned();
-        kept.ok_or_else(|| no_such_snapshot(last))?.chunk(number)
+        Ok(kept.ok_or_else(|| no_such_snapshot(last))?)
     }
 }
 
@@ -132,14 +135,17 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in a snapshot that is durable, if any, and drops those beyond the last two. What cannot be removed now goes
-    /// at the next start.
+    /// Takes in a snapshot that is durable, if any, and drops those beyond the last two. One that is still read goes with
+    /// a later snapshot; what cannot be removed goes at the next start.
     fn prune(&self, added: Option<SealedSnapshot>) {
         let removed = {
             let mut state = self.state();
             state.kept.extend(added.map(Arc::new));
             state.kept.sort_by_key(|kept| (kept.pointer.meta.last, kept.sequence));
-            prune(&mut state.kept)
+            let superseded = prune(&mut state.kept);
+            state.retired.extend(superseded);
+            // Nobody can begin to read a retired one.
+            state.retired.extract_if(.., |retired| Arc::strong_count(retired) == 1).collect::<Vec<_>>()
         };
         for snapshot in removed {
             if let Err(error) = snapshot.remove() {

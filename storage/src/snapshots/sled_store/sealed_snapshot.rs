@@ -4,7 +4,7 @@ use super::database::Database;
 use super::directories;
 use super::record::{POINTER_KEY, Pointer, chunk_key, decode_checked, decode_chunk};
 use super::seal::Seal;
-use crate::snapshots::{SnapshotError, no_such_snapshot};
+use crate::snapshots::{SnapshotError, SnapshotReader};
 use bytes::Bytes;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,8 +25,6 @@ pub(super) struct SealedSnapshot {
 enum Reader {
     Closed,
     Open(Database),
-    /// Newer snapshots took its place: opening it again would create an empty database.
-    Removed,
 }
 
 impl SealedSnapshot {
@@ -42,31 +40,29 @@ impl SealedSnapshot {
         Ok(Self::new(directory, sequence, pointer))
     }
 
-    /// A chunk; after the last one the database is closed.
-    pub(super) fn chunk(&self, number: u32) -> io::Result<Option<Bytes>> {
+    /// Deletes the snapshot, which nobody reads any more.
+    pub(super) fn remove(&self) -> Result<(), SnapshotError> {
+        *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = Reader::Closed;
+        directories::remove(&self.directory)
+    }
+}
+
+impl SnapshotReader for SealedSnapshot {
+    /// After the last chunk the database is closed.
+    fn chunk(&self, number: u32) -> io::Result<Option<Bytes>> {
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(*reader, Reader::Removed) {
-            return Err(no_such_snapshot(self.pointer.meta.last));
-        }
         if number >= self.pointer.chunks {
             *reader = Reader::Closed;
             return Ok(None);
         }
-        if matches!(*reader, Reader::Closed) {
-            Seal::check(&self.directory)?;
-            *reader = Reader::Open(Database::open(&self.directory)?);
+        if let Reader::Open(database) = &*reader {
+            return Ok(Some(read_chunk(database, &self.directory, number)?));
         }
-        match &*reader {
-            Reader::Open(database) => Ok(Some(read_chunk(database, &self.directory, number)?)),
-            Reader::Closed | Reader::Removed => Err(no_such_snapshot(self.pointer.meta.last)),
-        }
-    }
-
-    /// Deletes the snapshot.
-    pub(super) fn remove(&self) -> Result<(), SnapshotError> {
-        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-        *reader = Reader::Removed;
-        directories::remove(&self.directory)
+        Seal::check(&self.directory)?;
+        let database = Database::open(&self.directory)?;
+        let chunk = read_chunk(&database, &self.directory, number)?;
+        *reader = Reader::Open(database);
+        Ok(Some(chunk))
     }
 }
 

@@ -2,6 +2,7 @@ use super::seal::Seal;
 use super::*;
 use crate::snapshots::CHUNK_BYTES_MAX;
 use crate::split_mix::SplitMix;
+use bytes::Bytes;
 use std::collections::BTreeMap;
 use tempfile::TempDir;
 
@@ -30,9 +31,9 @@ fn write(store: &SledSnapshots, index: u64, chunks: &[Bytes]) {
 }
 
 fn read(store: &SledSnapshots, index: u64) -> io::Result<Vec<Bytes>> {
-    let last = meta(index).last;
+    let reader = store.open(meta(index).last)?;
     let mut all = Vec::new();
-    while let Some(chunk) = store.chunk(last, u32::try_from(all.len()).unwrap())? {
+    while let Some(chunk) = reader.chunk(u32::try_from(all.len()).unwrap())? {
         all.push(chunk);
     }
     Ok(all)
@@ -73,8 +74,8 @@ fn a_snapshot_is_there_after_reopening() {
     assert_eq!(read(&store, 7).unwrap(), large);
     assert_eq!(read(&store, 9).unwrap(), small);
     store.verify().unwrap();
-    assert!(store.chunk(meta(7).last, 1_000).unwrap().is_none());
-    assert_eq!(store.chunk(meta(8).last, 0).unwrap_err().kind(), io::ErrorKind::NotFound);
+    assert!(store.open(meta(7).last).unwrap().chunk(1_000).unwrap().is_none());
+    assert_eq!(read(&store, 8).unwrap_err().kind(), io::ErrorKind::NotFound);
 }
 
 #[test]
@@ -94,7 +95,7 @@ fn the_newest_two_are_kept_and_the_others_leave_the_disk() {
         write(&store, index, &chunks(index, 2, 100));
     }
     assert_eq!(indexes(&store), [2, 3]);
-    assert_eq!(store.chunk(meta(1).last, 0).unwrap_err().kind(), io::ErrorKind::NotFound);
+    assert_eq!(read(&store, 1).unwrap_err().kind(), io::ErrorKind::NotFound);
     let on_disk = || directories::find(directory.path()).unwrap().finished.len();
     assert_eq!(on_disk(), 2);
 
@@ -189,13 +190,37 @@ fn reading_changes_no_file() {
         let before = files(directory.path());
         for reads in [0, 1, 150] {
             let store = SledSnapshots::open(directory.path()).unwrap();
+            let reader = store.open(meta(index).last).unwrap();
             for number in (0..reads).rev() {
-                store.chunk(meta(index).last, number).unwrap();
+                reader.chunk(number).unwrap();
             }
-            drop(store);
+            drop((store, reader));
             assert!(files(directory.path()) == before, "{count} chunks, {reads} reads");
         }
     }
+}
+
+#[test]
+fn a_snapshot_that_is_read_stays_until_it_has_been_read() {
+    let directory = TempDir::new().unwrap();
+    let store = SledSnapshots::open(directory.path()).unwrap();
+    let first = chunks(1, 3, 100);
+    write(&store, 1, &first);
+    let reader = store.open(meta(1).last).unwrap();
+    assert_eq!(reader.chunk(0).unwrap().as_ref(), first.first());
+    for index in [2, 3, 4] {
+        write(&store, index, &chunks(index, 1, 100));
+    }
+    assert_eq!(indexes(&store), [3, 4]);
+    assert_eq!(read(&store, 1).unwrap_err().kind(), io::ErrorKind::NotFound);
+    let rest: Vec<Bytes> = (1..).map_while(|number| reader.chunk(number).unwrap()).collect();
+    assert_eq!(rest, first[1..]);
+    let on_disk = || directories::find(directory.path()).unwrap().finished.len();
+    assert_eq!(on_disk(), 3);
+
+    drop(reader);
+    write(&store, 5, &chunks(5, 1, 100));
+    assert_eq!(on_disk(), 2);
 }
 
 #[test]

@@ -240,12 +240,13 @@ fn read_snapshots(snapshots: &SledSnapshots) -> Result<Vec<LogId>, Box<dyn Error
             return Err(format!("snapshot {last} has another description").into());
         }
         let chunks = snapshot_chunks(last);
+        let reader = snapshots.open(last)?;
         for number in 0..chunks {
-            if snapshots.chunk(last, number)? != Some(snapshot_chunk(last, number)) {
+            if reader.chunk(number)? != Some(snapshot_chunk(last, number)) {
                 return Err(format!("snapshot {last}: chunk {number} of {chunks} is another").into());
             }
         }
-        if snapshots.chunk(last, chunks)?.is_some() {
+        if reader.chunk(chunks)?.is_some() {
             return Err(format!("snapshot {last} has more than {chunks} chunks").into());
         }
     }

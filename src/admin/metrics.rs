@@ -8,12 +8,12 @@ use crate::logging;
 use crate::node::RunningNode;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
-use raft::Status;
+use raft::{Status, TickLateness};
 use std::fmt;
 use std::time::Duration;
 
@@ -63,6 +63,25 @@ impl Out<'_> {
     fn seconds(&mut self, name: &str, help: &str, value: Duration) -> fmt::Result {
         let encoder = self.0.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Gauge)?;
         ConstGauge::new(value.as_secs_f64()).encode(encoder)
+    }
+
+    fn tick_lateness(&mut self, late: &TickLateness) -> fmt::Result {
+        let help = "How late the timers of consensus were; later than an election timeout means an election";
+        let bounds = TickLateness::BOUNDS_MS.map(|ms| Duration::from_millis(ms).as_secs_f64());
+        let buckets: Vec<(f64, u64)> =
+            bounds.into_iter().chain([f64::MAX]).zip(late.counts.iter().copied()).collect();
+        let mut histogram = self.0.encode_descriptor(
+            "raft_tick_lateness",
+            help,
+            Some(&Unit::Seconds),
+            MetricType::Histogram,
+        )?;
+        histogram.encode_histogram::<NoLabelSet>(
+            late.sum.as_secs_f64(),
+            late.counts.iter().sum(),
+            &buckets,
+            None,
+        )
     }
 
     /// Writes counters of the parts as one family.
@@ -143,7 +162,7 @@ fn node(out: &mut Out<'_>, status: &Status, readiness: &Readiness) -> fmt::Resul
     if let Some(since) = status.since_leader_contact {
         out.seconds("since_leader", "Time since the last message from a leader", since)?;
     }
-    Ok(())
+    out.tick_lateness(&status.tick_lateness)
 }
 
 fn tables(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {

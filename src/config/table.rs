@@ -256,7 +256,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         |c| Slot::Number(&mut c.node.snapshots.log_bytes),
         (MIB, 64 * GIB),
         "bytes",
-        "a snapshot is made after so much log, or by one of the next two, whatever comes first",
+        "a snapshot is made after so much log, or as much as the last one has; or by one of the next two, if earlier",
     ),
     Setting::number(
         Group::Log,

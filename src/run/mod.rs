@@ -1,6 +1,7 @@
 //! Starts and stops a node, for the program and for tests alike.
 
 mod background;
+mod consensus_runtime;
 mod settings_mismatch;
 
 use crate::data_directory::{self, DataDirectory};
@@ -9,6 +10,7 @@ use crate::node::{Listeners, NodeConfig, RunError, RunningNode};
 use crate::server::Server;
 use crate::service::{Ready, Service};
 use background::BackgroundTasks;
+use consensus_runtime::{ConsensusRuntime, adopt};
 use raft::{Member, TcpPeers};
 use std::future::Future;
 use std::net::SocketAddr;
@@ -44,8 +46,19 @@ pub async fn run(
     let directory = data_directory::open(&config.data, config.node_id, Arc::clone(&runtime), log).await?;
     let parts = Liveness::new(config.liveness.clone(), Arc::clone(&runtime));
     let liveness::Parts { liveness, messages, expired } = parts;
-    let peers = Arc::new(TcpPeers::new(listeners.peers));
-    let node = open_node(&config, &directory, &runtime, messages, Arc::clone(&peers), peer_address).await?;
+    let consensus = ConsensusRuntime::start()?;
+    let peers = consensus.run(async { adopt(listeners.peers).map(TcpPeers::new).map(Arc::new) }).await??;
+    let network = Arc::clone(&peers);
+    let parts = raft::Parts {
+        log: Arc::clone(&directory.log),
+        snapshots: Arc::clone(&directory.snapshots),
+        runtime: Arc::clone(&runtime),
+        network,
+        directory_id: directory.id,
+        directory: Arc::clone(&directory.state),
+        messages,
+    };
+    let node = consensus.run(raft::Node::open(raft_options(&config, peer_address), parts)).await??;
     liveness.start(node.clone());
 
     let service = Arc::new(Service::new(
@@ -93,16 +106,9 @@ fn local(listener: &TcpListener) -> Result<SocketAddr, RunError> {
     listener.local_addr().map_err(|error| RunError::Listen(error.to_string()))
 }
 
-async fn open_node(
-    config: &NodeConfig,
-    directory: &DataDirectory,
-    runtime: &Arc<dyn Runtime>,
-    messages: Arc<dyn raft::PeerMessages>,
-    peers: Arc<TcpPeers>,
-    peer_address: SocketAddr,
-) -> Result<raft::Node, RunError> {
+fn raft_options(config: &NodeConfig, peer_address: SocketAddr) -> raft::Options {
     let alone = || vec![Member { id: config.node_id, address: peer_address.to_string() }];
-    let options = raft::Options {
+    raft::Options {
         node_id: config.node_id,
         members: if config.members.is_empty() { alone() } else { config.members.clone() },
         timing: config.timing,
@@ -110,17 +116,7 @@ async fn open_node(
         initial_commands: config.bootstrap.clone(),
         snapshots: config.snapshots,
         batch_commands_max: config.batch_commands_max,
-    };
-    let parts = raft::Parts {
-        log: Arc::clone(&directory.log),
-        snapshots: Arc::clone(&directory.snapshots),
-        runtime: Arc::clone(runtime),
-        network: peers,
-        directory_id: directory.id,
-        directory: Arc::clone(&directory.state),
-        messages,
-    };
-    Ok(raft::Node::open(options, parts).await?)
+    }
 }
 
 async fn until_ready(service: &Service) {

@@ -54,6 +54,23 @@ pub enum Change {
     SetEvictionGuard(SetEvictionGuard),
 }
 
+impl Change {
+    /// Roughly how many parts it has: what encoding it and comparing it with the tables takes.
+    #[must_use]
+    pub fn parts(&self) -> usize {
+        match self {
+            Self::RegisterBroker(registration) => {
+                let infos = registration.static_infos.iter();
+                let ids = infos.map(|(_, info)| 1 + info.current_ids.as_ref().map_or(0, BTreeMap::len));
+                registration.topics.len() + ids.sum::<usize>()
+            }
+            Self::RemoveBrokers(removal) => removal.brokers.len(),
+            Self::RegisterTopic(registration) => registration.queues.len(),
+            _ => 1,
+        }
+    }
+}
+
 /// A broker's version of its topic table. Compared for equality only, but for `state_version`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DataVersion {

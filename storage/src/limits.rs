@@ -49,6 +49,8 @@ pub const COMMAND_BYTES_MAX: usize = 24 << 20;
 pub const BATCH_BYTES_MAX: usize = 1 << 20;
 /// A command above it is an entry of its own.
 pub const ALONE_BYTES: usize = 256 << 10;
+/// Commands on their way at a node, encoded: those above [`ALONE_BYTES`], and as much again of the others.
+pub const PROPOSED_BYTES_MAX: usize = 8 << 20;
 /// An entry, encoded: a number of commands, and the commands.
 pub const ENTRY_BYTES_MAX: usize = COMMAND_BYTES_MAX + ENCODING_BYTES;
 /// Entries that are read, and sent to a peer, at once; a single entry may be larger.

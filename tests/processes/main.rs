@@ -20,6 +20,7 @@ mod partitions;
 mod paused_nodes;
 mod play;
 mod process;
+mod registration_load;
 mod serving;
 mod settings;
 mod starting;

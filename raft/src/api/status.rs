@@ -64,8 +64,25 @@ pub struct Status {
     pub state_hash: Option<(LogId, u128)>,
     /// Nodes whose state hash differed from this node's at the same entry: an alarm.
     pub diverged: Vec<NodeId>,
+    /// How late the timers of consensus have been.
+    pub tick_lateness: TickLateness,
     /// Operator alerts: why the node waits or refuses, in sentences with the command to run; empty when all is well.
     pub alerts: String,
+}
+
+/// How late the ticks of the runtime that consensus has for itself were, since the node started. Ticks that are later than
+/// an election timeout cause elections.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TickLateness {
+    /// Ticks that were less late than each of [`Self::BOUNDS_MS`] and not less than the bound before; then all others.
+    pub counts: [u64; Self::BOUNDS_MS.len() + 1],
+    /// Of all ticks.
+    pub sum: Duration,
+}
+
+impl TickLateness {
+    /// Upper bounds, milliseconds.
+    pub const BOUNDS_MS: [u64; 8] = [5, 10, 20, 50, 100, 200, 500, 1_000];
 }
 
 /// A member as this node knows it.

@@ -37,30 +37,34 @@ pub(crate) fn raft_meta(meta: &SnapshotMeta) -> io::Result<RaftSnapshotMeta> {
     })
 }
 
-/// Writes a state as the newest snapshot. Gives its description.
+/// Writes a state as the newest snapshot. Gives its description, and its size; 0 if there is one already.
 pub(crate) fn build(
     state: &AppliedState,
     snapshots: &Arc<dyn Snapshots>,
     unix_ms: u64,
-) -> io::Result<SnapshotMeta> {
+) -> io::Result<(SnapshotMeta, u64)> {
     let last = state.table.revision().ok_or_else(|| io::Error::other("nothing to take a snapshot of"))?;
     if let Some(latest) = snapshots.latest()
         && latest.last >= last
     {
-        return Ok(latest);
+        return Ok((latest, 0));
     }
+    let hash = state.table.state_hash();
     let meta = SnapshotMeta {
         last,
         membership: membership_codec::encode_stored(&state.membership)?,
-        state_hash: state.table.state_hash().total,
+        state_hash: hash.total,
         unix_ms,
     };
     let mut writer = snapshots.begin(meta.clone())?;
-    for chunk in state.table.chunks() {
-        writer.chunk(&chunk.map_err(io::Error::other)?)?;
+    let mut bytes = 0;
+    for chunk in state.table.chunks_with(hash) {
+        let chunk = chunk.map_err(io::Error::other)?;
+        writer.chunk(&chunk)?;
+        bytes += chunk.len() as u64;
     }
     writer.commit()?;
-    Ok(meta)
+    Ok((meta, bytes))
 }
 
 /// Reads the tables of a complete snapshot, and checks them.

@@ -55,6 +55,7 @@ impl StatusReporter {
             log_bytes: log.bytes,
             state_hash: snapshot.map(|meta| (meta.last, meta.state_hash)),
             diverged: self.state_check.diverged(),
+            tick_lateness: self.leadership.lateness(),
             alerts: self.alerts(since_leader_contact, &members),
             members,
         }

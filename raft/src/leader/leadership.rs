@@ -1,6 +1,7 @@
 //! The leader, this node's last contact with it, and whether this node may act as the leader.
 
-use crate::api::{LeaderState, NodeId};
+use super::lateness::LatenessCounter;
+use crate::api::{LeaderState, NodeId, TickLateness};
 use crate::consensus::raft::Raft;
 use crate::local::LocalNode;
 use openraft::ServerState;
@@ -29,6 +30,7 @@ pub(crate) struct Leadership {
     /// The term of the leader of the last contact since this process started.
     contact_term: watch::Sender<u64>,
     leaderless: watch::Sender<bool>,
+    lateness: LatenessCounter,
 }
 
 impl Leadership {
@@ -42,6 +44,7 @@ impl Leadership {
             last_contact: Mutex::default(),
             contact_term: watch::Sender::default(),
             leaderless: watch::Sender::default(),
+            lateness: LatenessCounter::default(),
         }
     }
 
@@ -90,8 +93,10 @@ impl Leadership {
             let (mut without, mut last) = (Duration::ZERO, Instant::now());
             loop {
                 sleep(LEADERLESS_LOOK).await;
-                let gap = last.elapsed().min(2 * LEADERLESS_LOOK);
+                let gap = last.elapsed();
                 last = Instant::now();
+                self.lateness.record(gap.saturating_sub(LEADERLESS_LOOK));
+                let gap = gap.min(2 * LEADERLESS_LOOK);
                 without = if self.leader_to_ask().is_some() { Duration::ZERO } else { without + gap };
                 let is_leaderless = without >= LEADERLESS_AFTER;
                 self.leaderless
@@ -99,6 +104,11 @@ impl Leadership {
             }
         };
         stop.run_until_cancelled(watch).await;
+    }
+
+    /// How late the ticks of this runtime have been, which openraft's timers share.
+    pub(crate) fn lateness(&self) -> TickLateness {
+        self.lateness.get()
     }
 
     /// Resolves once this node has known no leader for a second. A request that waits longer does harm: brokers register

@@ -2,6 +2,7 @@
 //! openraft.
 
 mod alerts;
+mod background;
 mod blocking;
 mod disk_state;
 mod lifecycle;
@@ -9,6 +10,7 @@ mod members;
 mod node;
 
 pub(crate) use alerts::Alerts;
+pub use background::background;
 pub(crate) use blocking::blocking;
 pub(crate) use disk_state::DiskState;
 pub(crate) use lifecycle::Lifecycle;

@@ -136,7 +136,7 @@ fn received(snapshots: &Arc<dyn Snapshots>) -> (SnapshotMeta, snapshot::Staged) 
     let membership = StoredMembership::new(Some(raft_log_id(LogId { term: 5, index: 0 })), members());
     let source: Arc<dyn Snapshots> = Arc::new(MemorySnapshots::new());
     let state = AppliedState { table: Arc::new(table), membership: Arc::new(membership) };
-    let meta = snapshot::build(&state, &source, 0).unwrap();
+    let (meta, _) = snapshot::build(&state, &source, 0).unwrap();
     let mut receiving = Receiving::begin(meta.clone(), snapshots).unwrap();
     let mut chunks = 0;
     let stored = source.open(meta.last).unwrap();

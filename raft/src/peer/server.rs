@@ -7,7 +7,7 @@ use super::handshake::{self, ChannelKind, HandshakeError, Hello};
 use super::message::{self, Reply, Request};
 use super::node_info::NodeInfo;
 use super::stream::{BoxedStream, PeerNetwork};
-use crate::local::{LocalNode, blocking};
+use crate::local::{LocalNode, background, blocking};
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -24,6 +24,8 @@ const HANDSHAKES_MAX: usize = 64;
 const HANDSHAKE_MAX: Duration = Duration::from_secs(2);
 /// Requests of one connection that are handled at once.
 const CONCURRENT_MAX: usize = 256;
+/// A call of no more bytes is decoded at once.
+const INLINE_BYTES_MAX: usize = 64 << 10;
 /// While a reply takes its time, the peer gets a sign of it at this interval.
 const WORKING_INTERVAL: Duration = Duration::from_secs(1);
 /// After a failed accept (no file descriptors left, say).
@@ -158,13 +160,22 @@ async fn serve(
     }
 }
 
-async fn next_request<R: AsyncRead + Unpin>(reader: &mut R) -> io::Result<(u64, Request)> {
+async fn next_frame<R: AsyncRead + Unpin>(reader: &mut R) -> io::Result<Frame> {
     let bytes = frame::read(reader, PEER_FRAME_BYTES_MAX, || ()).await?;
     let frame = Frame::parse(&bytes)?;
     if frame.kind != Kind::Request {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "not a request"));
     }
-    Ok((frame.number, message::decode_request(&frame.body)?))
+    Ok(frame)
+}
+
+/// The request in a frame. A large one, a registration of thousands of topics, is decoded beside this thread, which
+/// heartbeats and votes need.
+async fn decode(body: Vec<u8>) -> io::Result<Request> {
+    if body.len() <= INLINE_BYTES_MAX {
+        return message::decode_request(&body);
+    }
+    background(move || message::decode_request(&body)).await?
 }
 
 fn reply_frame(number: u64, reply: &Reply) -> io::Result<Frame> {
@@ -180,11 +191,14 @@ async fn concurrently<R: AsyncRead + Unpin>(
 ) -> io::Result<()> {
     let running = Arc::new(Semaphore::new(CONCURRENT_MAX));
     loop {
-        let (number, request) = next_request(&mut reader).await?;
+        let Frame { number, body, .. } = next_frame(&mut reader).await?;
         let permit = Arc::clone(&running).acquire_owned().await.map_err(io::Error::other)?;
         let (handler, out) = (Arc::clone(&handler), out.clone());
         local.lifecycle.tasks.spawn(async move {
-            let reply = handler.handle(request).await;
+            let reply = match decode(body).await {
+                Ok(request) => handler.handle(request).await,
+                Err(e) => Reply::Unavailable(format!("the request cannot be read: {e}")),
+            };
             if let Ok(frame) = reply_frame(number, &reply) {
                 // The connection may have gone meanwhile.
                 let _ = out.send(frame).await;
@@ -201,7 +215,8 @@ async fn in_order<R: AsyncRead + Unpin>(
     out: mpsc::Sender<Frame>,
 ) -> io::Result<()> {
     loop {
-        let (number, request) = next_request(&mut reader).await?;
+        let Frame { number, body, .. } = next_frame(&mut reader).await?;
+        let request = message::decode_request(&body)?;
         let mut handled = handler.handle(request);
         // Not `interval`: its first tick comes with the timer's next millisecond, and each reply would wait for it.
         let mut working = interval_at(Instant::now() + WORKING_INTERVAL, WORKING_INTERVAL);

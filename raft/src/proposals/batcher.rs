@@ -9,6 +9,7 @@
 //! - A command that would make a part of the tables too large is refused, with those in flight taken into account.
 //! - A command whose deadline has passed is dropped before anything is appended.
 
+use super::draft::{Draft, Drafter};
 use super::entry;
 use super::in_flight::{InFlight, ProposedEntry, finish_in_order, not_leader, notify};
 use super::outcome::ProposalOutcome;
@@ -18,17 +19,16 @@ use crate::consensus::applied_state::AppliedStatePublisher;
 use crate::consensus::raft::Raft;
 use crate::consensus::types::Batch;
 use crate::leader::leadership::Leadership;
-use crate::local::LocalNode;
+use crate::local::{LocalNode, blocking};
 use openraft::impls::OneshotResponder;
 use openraft::vote::leader_id_std::CommittedLeaderId;
 use std::sync::Arc;
-use storage::route_info::Prepared;
-use storage::{Command, Position, RouteInfo};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::time::Instant;
 
 /// Entries that may be in flight at once.
 const IN_FLIGHT_MAX: usize = 2;
+/// Commands of no more bytes are compared with the tables at once.
+const INLINE_BYTES_MAX: usize = 64 << 10;
 
 /// Collects queued commands into log entries.
 pub(crate) struct Batcher {
@@ -39,17 +39,9 @@ pub(crate) struct Batcher {
     queue: Queue,
     permits: Arc<Semaphore>,
     in_flight: InFlight,
+    drafter: Arc<Drafter>,
     /// The term in which the cluster's initial commands were proposed.
     initial_commands_term: Option<u64>,
-}
-
-/// An entry in the making.
-#[derive(Default)]
-struct Draft {
-    commands: Vec<Command>,
-    /// Size of the commands as they came, encoded.
-    encoded_bytes: usize,
-    hashes: Vec<u128>,
 }
 
 impl Batcher {
@@ -61,10 +53,12 @@ impl Batcher {
         applied: Arc<AppliedStatePublisher>,
         queue: mpsc::Receiver<QueuedCommand>,
     ) -> Self {
+        let in_flight = InFlight::default();
         Self {
             queue: Queue::new(queue, local.options.batch_commands_max),
             permits: Arc::new(Semaphore::new(IN_FLIGHT_MAX)),
-            in_flight: InFlight::default(),
+            drafter: Arc::new(Drafter::new(leadership.clone(), applied.clone(), in_flight.clone())),
+            in_flight,
             initial_commands_term: None,
             local,
             raft,
@@ -140,10 +134,7 @@ impl Batcher {
             let refused = ProposalOutcome::Refused(reason);
             return batch.into_iter().for_each(|queued| notify(queued.waiter, refused.clone()));
         }
-        let Draft { commands, encoded_bytes, hashes } = self.draft(batch, term);
-        if commands.is_empty() {
-            return;
-        }
+        let Some(Draft { commands, encoded_bytes, hashes }) = self.draft(batch, term).await else { return };
         let bytes = match entry::encode_beside(commands, encoded_bytes).await {
             Ok(bytes) => bytes,
             Err(e) => return self.finish(&hashes, &ProposalOutcome::Refused(e.to_string())),
@@ -161,59 +152,14 @@ impl Batcher {
         }
     }
 
-    /// Sorts out what need not, or must not, go into the entry.
-    fn draft(&self, batch: Vec<QueuedCommand>, term: u64) -> Draft {
-        let now = Instant::now();
-        let mut draft = Draft::default();
-        let mut in_flight = self.in_flight.lock();
-        // Behind the lock: what is not in flight any more is in this table.
-        let table = self.applied.table();
-        for QueuedCommand { command, bytes, hash, term: only_in, deadline, waiter } in batch {
-            if deadline <= now {
-                notify(waiter, ProposalOutcome::Refused("its time was over before it was proposed".into()));
-                continue;
-            }
-            if only_in.is_some_and(|only| only != term) {
-                let reason = format!("decided in another term than {term}");
-                notify(waiter, ProposalOutcome::Refused(reason));
-                continue;
-            }
-            let (prepared, waiter) = if in_flight.remove_what_it_registers(&command.change) {
-                (Prepared::Propose(Box::new(command)), waiter)
-            } else {
-                let Some(waiter) = in_flight.join(hash, waiter) else { continue };
-                (table.prepare(command), waiter)
-            };
-            match prepared {
-                Prepared::Propose(command) => {
-                    let beside = in_flight.kv_growth_beside(&command.change);
-                    if let Err(reason) = table.check_growth(&command.change, beside) {
-                        notify(waiter, ProposalOutcome::Refused(reason));
-                        continue;
-                    }
-                    draft.hashes.push(in_flight.add(hash, &command.change, waiter));
-                    draft.commands.push(*command);
-                    draft.encoded_bytes += bytes;
-                }
-                Prepared::Done(outcome) => notify(waiter, self.unchanged(outcome, &table, term)),
-            }
-        }
-        draft
-    }
-
-    /// The outcome of a command that changes nothing in the table.
-    fn unchanged(
-        &self,
-        outcome: storage::Outcome,
-        table: &RouteInfo,
-        term: u64,
-    ) -> ProposalOutcome<Proposed> {
-        // Without a lease another leader may have changed the tables meanwhile.
-        if self.leadership.lease() != Some(term) {
-            return not_leader();
-        }
-        let index = table.revision().map_or(0, |id| id.index);
-        ProposalOutcome::Done(Proposed { position: Position { index, number: 0 }, outcome })
+    /// An entry of what must go into one; large commands are compared with the tables beside this thread.
+    async fn draft(&self, batch: Vec<QueuedCommand>, term: u64) -> Option<Draft> {
+        let bytes: usize = batch.iter().map(|queued| queued.bytes).sum();
+        let drafter = Arc::clone(&self.drafter);
+        let draft = move || drafter.draft(batch, term);
+        let draft = if bytes > INLINE_BYTES_MAX { blocking(move || Ok(draft())).await } else { Ok(draft()) };
+        // The waiters of a draft that was given up see their ends.
+        draft.inspect_err(|e| tracing::error!("commands cannot be proposed: {e}")).ok()?
     }
 
     fn finish(&self, hashes: &[u128], outcome: &ProposalOutcome<Proposed>) {

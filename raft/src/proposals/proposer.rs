@@ -1,11 +1,12 @@
 //! A command from its caller to the leader's queue, and its outcome back.
 
+use super::admission::Admission;
 use super::leader_client::LeaderClient;
 use super::outcome::ProposalOutcome;
 use super::queue::{QUEUE_MAX, QueuedCommand};
 use crate::api::{ProposeError, Proposed};
 use crate::consensus::applied_state::AppliedStatePublisher;
-use crate::local::LocalNode;
+use crate::local::{LocalNode, background};
 use crate::peer::message::{Reply, Request};
 use std::sync::Arc;
 use storage::limits::COMMAND_BYTES_MAX;
@@ -15,6 +16,9 @@ use tokio::time::{Instant, timeout_at};
 
 /// A command's origin without the address of the peer, encoded, bytes.
 const ORIGIN_BYTES: usize = 32;
+
+/// A command of no more parts is encoded at once.
+const INLINE_PARTS_MAX: usize = 500;
 
 /// What the queue knows of a command beside the command.
 #[derive(Clone, Copy)]
@@ -32,6 +36,7 @@ pub(crate) struct Proposer {
     leader: Arc<LeaderClient>,
     /// To the batcher.
     queue: mpsc::Sender<QueuedCommand>,
+    admission: Admission,
     /// Seeds the hashes by which the batcher finds equal changes in flight.
     hash_seed: u64,
 }
@@ -45,7 +50,7 @@ impl Proposer {
         queue: mpsc::Sender<QueuedCommand>,
     ) -> Self {
         let hash_seed = local.runtime.random_u64();
-        Self { local, applied, leader, queue, hash_seed }
+        Self { local, applied, leader, queue, admission: Admission::default(), hash_seed }
     }
 
     /// Carries a command out through the leader, and waits until this node has applied it.
@@ -55,7 +60,8 @@ impl Proposer {
         deadline: Instant,
     ) -> Result<Proposed, ProposeError> {
         // Before it goes to the leader: no message to a peer has room for a command that is too large.
-        let measured = self.measure(&command).map_err(ProposeError::Refused)?;
+        let (command, measured) = self.measure(command).await.map_err(ProposeError::Refused)?;
+        let _room = self.admission.admit(measured.bytes, deadline).await.map_err(ProposeError::Refused)?;
         let here = || self.enqueue(command.clone(), measured, None, deadline);
         let request = |time_left_ms| Request::Propose { command: Box::new(command.clone()), time_left_ms };
         let done = |reply| match reply {
@@ -88,24 +94,27 @@ impl Proposer {
         term: Option<u64>,
         deadline: Instant,
     ) -> ProposalOutcome<Proposed> {
-        match self.measure(&command) {
-            Ok(measured) => self.enqueue(command, measured, term, deadline).await,
+        let (command, measured) = match self.measure(command).await {
+            Ok(measured) => measured,
+            Err(reason) => return ProposalOutcome::Refused(reason),
+        };
+        match self.admission.admit(measured.bytes, deadline).await {
+            Ok(_room) => self.enqueue(command, measured, term, deadline).await,
             Err(reason) => ProposalOutcome::Refused(reason),
         }
     }
 
-    /// Size and hash of a command.
+    /// A command with its size and its hash.
     ///
     /// # Errors
     /// The reason to refuse it: it is too large.
-    fn measure(&self, command: &Command) -> Result<Measured, String> {
-        let encoded = format::encode("command", &command.change).map_err(|e| e.to_string())?;
-        let bytes = encoded.len() + ORIGIN_BYTES + command.origin.peer.len();
-        if bytes > COMMAND_BYTES_MAX {
-            return Err(format!("the command has {bytes} bytes, at most {COMMAND_BYTES_MAX} are taken"));
+    async fn measure(&self, command: Command) -> Result<(Command, Measured), String> {
+        let seed = self.hash_seed;
+        if command.change.parts() <= INLINE_PARTS_MAX {
+            return measure(&command, seed).map(|measured| (command, measured));
         }
-        let hash = xxhash_rust::xxh3::xxh3_128_with_seed(&encoded, self.hash_seed);
-        Ok(Measured { bytes, hash })
+        let measured = background(move || measure(&command, seed).map(|measured| (command, measured)));
+        measured.await.map_err(|e| e.to_string())?
     }
 
     async fn enqueue(
@@ -146,4 +155,14 @@ impl Proposer {
             Err(e) => ProposalOutcome::Unknown(format!("committed, but: {e}")),
         }
     }
+}
+
+fn measure(command: &Command, hash_seed: u64) -> Result<Measured, String> {
+    let encoded = format::encode("command", &command.change).map_err(|e| e.to_string())?;
+    let bytes = encoded.len() + ORIGIN_BYTES + command.origin.peer.len();
+    if bytes > COMMAND_BYTES_MAX {
+        return Err(format!("the command has {bytes} bytes, at most {COMMAND_BYTES_MAX} are taken"));
+    }
+    let hash = xxhash_rust::xxh3::xxh3_128_with_seed(&encoded, hash_seed);
+    Ok(Measured { bytes, hash })
 }

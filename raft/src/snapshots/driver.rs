@@ -39,6 +39,8 @@ pub(crate) struct SnapshotDriver {
 struct LastSnapshot {
     /// Bytes that had been appended to the log then.
     log_bytes: u64,
+    /// Its own size, bytes.
+    bytes: u64,
     made: Instant,
     /// No attempt before this: the last one failed.
     retry_at: Instant,
@@ -56,7 +58,7 @@ impl SnapshotDriver {
         due: Arc<Notify>,
     ) -> Self {
         let now = Instant::now();
-        let last = LastSnapshot { log_bytes: 0, made: now, retry_at: now };
+        let last = LastSnapshot { log_bytes: 0, bytes: 0, made: now, retry_at: now };
         Self { local, raft, log, applied, snapshots, peers, due, last }
     }
 
@@ -102,7 +104,8 @@ impl SnapshotDriver {
         let bytes = self.log.appended_bytes().saturating_sub(self.last.log_bytes);
         wanted
             || entries >= policy.entries
-            || bytes >= policy.log_bytes
+            // Of a large state not for each small part of it: the disk would write little else.
+            || bytes >= policy.log_bytes.max(self.last.bytes)
             || self.last.made.elapsed() >= policy.age
     }
 
@@ -111,10 +114,11 @@ impl SnapshotDriver {
         let (state, snapshots) = (self.applied.state(), Arc::clone(&self.snapshots));
         let unix_ms = self.local.runtime.unix_ms();
         match blocking(move || snapshot::build(&state, &snapshots, unix_ms)).await {
-            Ok(meta) => {
+            Ok((meta, bytes)) => {
                 tracing::info!("made snapshot {}", meta.last);
                 self.local.alerts.clear(ALERT);
                 self.last.log_bytes = log_bytes;
+                self.last.bytes = bytes;
                 self.last.made = Instant::now();
                 if let Err(e) = self.raft.trigger().snapshot().await {
                     tracing::debug!("snapshot: {e}");

@@ -1,5 +1,5 @@
 use super::*;
-use raft::{LeaderState, Member, MemberStatus};
+use raft::{LeaderState, Member, MemberStatus, TickLateness};
 use storage::LogId;
 
 fn status(phase: Phase, leader: Option<u64>, voter: bool) -> Status {
@@ -20,6 +20,7 @@ fn status(phase: Phase, leader: Option<u64>, voter: bool) -> Status {
         log_bytes: 0,
         state_hash: None,
         diverged: Vec::new(),
+        tick_lateness: TickLateness::default(),
         alerts: String::new(),
     }
 }

@@ -125,7 +125,6 @@ impl ReceivedRegistration {
             return Ok(work());
         }
         let _permit = registrar.parsing.acquire().await;
-        let done = tokio::task::spawn_blocking(work).await;
-        done.map_err(|_| Reply::error("the registration was given up"))
+        raft::background(work).await.map_err(|_| Reply::error("the registration was given up"))
     }
 }

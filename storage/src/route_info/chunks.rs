@@ -101,10 +101,16 @@ impl RouteInfo {
     /// one and reads it here while apply goes on.
     #[must_use]
     pub fn chunks(&self) -> Chunks<'_> {
-        Chunks { records: Box::new(self.records()), plain: Vec::new(), failed: false }
+        self.chunks_with(self.state_hash())
     }
 
-    fn records(&self) -> impl Iterator<Item = Record> + Send + '_ {
+    /// The same for a caller that needs the hash of the state itself: it takes long.
+    #[must_use]
+    pub fn chunks_with(&self, hash: StateHash) -> Chunks<'_> {
+        Chunks { records: Box::new(self.records(hash)), plain: Vec::new(), failed: false }
+    }
+
+    fn records(&self, hash: StateHash) -> impl Iterator<Item = Record> + Send + '_ {
         let head = Record::Head(Head {
             revision: self.revision,
             brokers_version: self.brokers_version,
@@ -118,7 +124,7 @@ impl RouteInfo {
                 count += 1;
                 record
             }
-            None => Record::End { records: count, hash: self.state_hash() },
+            None => Record::End { records: count, hash: hash.clone() },
         })
     }
 

@@ -4,6 +4,7 @@ use super::state_check::StateCheck;
 use crate::api::{LeaderState, Member, MemberStatus, Status};
 use crate::consensus::applied_state::AppliedStatePublisher;
 use crate::consensus::raft::{Raft, committed, matched};
+use crate::leader::lag::LagWatch;
 use crate::leader::leadership::Leadership;
 use crate::leader::recovery::Recovery;
 use crate::local::LocalNode;
@@ -24,6 +25,7 @@ pub(crate) struct StatusReporter {
     pub(crate) snapshots: Arc<dyn Snapshots>,
     pub(crate) leadership: Arc<Leadership>,
     pub(crate) recovery: Arc<Recovery>,
+    pub(crate) lag: Arc<LagWatch>,
     pub(crate) peers: Arc<Peers>,
     pub(crate) state_check: Arc<StateCheck>,
 }
@@ -50,6 +52,7 @@ impl StatusReporter {
             last: log.last,
             committed: committed(&self.raft),
             applied: self.applied.applied(),
+            lag: self.lag.lag(),
             purged: log.purged,
             snapshot: snapshot.as_ref().map(|meta| meta.last),
             log_bytes: log.bytes,

@@ -1,5 +1,8 @@
-//! The leader as this node knows it: [`leadership`] (term, leader, lease, last contact), and [`recovery`] (whether this
-//! node has caught up since its start).
+//! The leader as this node knows it: [`leadership`] (term, leader, lease) and its `contact`, [`recovery`] (whether this
+//! node has caught up since its start), and [`lag`] (how far it is behind since then).
 
+mod contact;
+pub(crate) mod lag;
 pub(crate) mod leadership;
 pub(crate) mod recovery;
+mod running_time;

@@ -15,6 +15,7 @@ use crate::health::member_watch::MemberWatch;
 use crate::health::state_check::StateCheck;
 use crate::health::status::StatusReporter;
 use crate::health::truncated_tail;
+use crate::leader::lag::LagWatch;
 use crate::leader::leadership::Leadership;
 use crate::leader::recovery::Recovery;
 use crate::local::{DiskState, LocalNode, Members};
@@ -61,6 +62,7 @@ pub(super) struct Tasks {
     joint_end: JointEnd,
     catch_up: CatchUp,
     leadership: Arc<Leadership>,
+    lag: Arc<LagWatch>,
     pub(super) rpc: Arc<PeerRpc>,
 }
 
@@ -85,6 +87,7 @@ impl Tasks {
         tasks.spawn(self.joint_end.run());
         tasks.spawn(self.catch_up.run());
         tasks.spawn(self.leadership.watch_leaderless());
+        tasks.spawn(self.lag.run());
         tasks.spawn(server::run(self.local, self.network, self.rpc as Arc<dyn RpcHandler>));
     }
 }
@@ -128,7 +131,8 @@ pub(super) async fn assemble(options: Options, parts: Parts) -> Result<(Node, Ta
         bootstrap,
         joint_end: JointEnd::new(base.local.clone(), base.raft.clone(), base.leadership.clone()),
         leadership: base.leadership.clone(),
-        catch_up: CatchUp::new(base.local.clone(), base.recovery.clone(), read_barrier.clone()),
+        lag: base.lag.clone(),
+        catch_up: base.catch_up(&read_barrier),
         rpc: base.rpc(calls, messages),
     };
     let owners = Owners {
@@ -137,6 +141,7 @@ pub(super) async fn assemble(options: Options, parts: Parts) -> Result<(Node, Ta
         raft: base.raft,
         applied: base.applied,
         leadership: base.leadership,
+        lag: base.lag,
         peers: base.peers,
         proposer,
         read_barrier,
@@ -163,6 +168,7 @@ struct Base {
     peers: Arc<Peers>,
     leadership: Arc<Leadership>,
     recovery: Arc<Recovery>,
+    lag: Arc<LagWatch>,
 }
 
 impl Base {
@@ -196,8 +202,15 @@ impl Base {
         let members = member_set(&applied.state().membership);
         local.members.store(Members { effective: members.clone(), committed: members });
         let leadership = Arc::new(Leadership::new(local.clone(), raft.clone()));
-        let recovery = Arc::new(Recovery::new(local.clone(), applied.clone()));
-        Ok(Self { local, raft, log, applied, snapshots, peers, leadership, recovery })
+        let recovery = Arc::new(Recovery::new(local.clone(), applied.clone(), leadership.clone()));
+        let lag = Arc::new(LagWatch::new(
+            local.clone(),
+            raft.clone(),
+            applied.clone(),
+            leadership.clone(),
+            recovery.clone(),
+        ));
+        Ok(Self { local, raft, log, applied, snapshots, peers, leadership, recovery, lag })
     }
 
     fn proposals(&self, leader: &Arc<LeaderClient>) -> (Arc<Proposer>, Batcher) {
@@ -211,6 +224,11 @@ impl Base {
     fn read_barrier(&self, leader: &Arc<LeaderClient>) -> Arc<ReadBarrier> {
         let Self { local, raft, applied, .. } = self;
         Arc::new(ReadBarrier::new(local.clone(), raft.clone(), applied.clone(), leader.clone()))
+    }
+
+    fn catch_up(&self, read_barrier: &Arc<ReadBarrier>) -> CatchUp {
+        let Self { local, leadership, recovery, .. } = self;
+        CatchUp::new(local.clone(), leadership.clone(), recovery.clone(), read_barrier.clone())
     }
 
     fn transfer(&self, leader: &Arc<LeaderClient>) -> Arc<LeadershipTransfer> {
@@ -292,18 +310,20 @@ impl Base {
             snapshots: self.snapshots.clone(),
             leadership: self.leadership.clone(),
             recovery: self.recovery.clone(),
+            lag: self.lag.clone(),
             peers: self.peers.clone(),
             state_check: state_check.clone(),
         }
     }
 
     fn rpc(&self, calls: CallRpc, messages: Arc<dyn PeerMessages>) -> Arc<PeerRpc> {
-        let Self { local, raft, applied, snapshots, leadership, .. } = self;
+        let Self { local, raft, applied, snapshots, leadership, lag, .. } = self;
         let installer = Arc::new(SnapshotInstaller::new(local.clone(), raft.clone(), applied.clone()));
         let raft = Arc::new(RaftRpc {
             local: local.clone(),
             raft: raft.clone(),
             leadership: leadership.clone(),
+            lag: lag.clone(),
             installer: installer.clone(),
         });
         let snapshots = SnapshotRpc { local: local.clone(), snapshots: snapshots.clone(), installer };

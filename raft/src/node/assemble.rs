@@ -45,6 +45,7 @@ use storage::disk::Watchdog;
 use storage::format;
 use storage::snapshots::Snapshots;
 use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
 
 /// The tasks of a node, not started.
 pub(super) struct Tasks {
@@ -56,7 +57,7 @@ pub(super) struct Tasks {
     batcher: Batcher,
     snapshots: SnapshotDriver,
     disk: DiskWatch,
-    member_watch: MemberWatch,
+    member_watch: Arc<MemberWatch>,
     pub(super) state_check: Arc<StateCheck>,
     bootstrap: Arc<Bootstrap>,
     joint_end: JointEnd,
@@ -108,6 +109,7 @@ pub(super) async fn assemble(options: Options, parts: Parts) -> Result<(Node, Ta
     let changes = base.changes(&leader);
     let state_check = base.state_check();
     let bootstrap = base.bootstrap(fingerprint);
+    let member_watch = base.member_watch();
     let calls = CallRpc {
         local: base.local.clone(),
         proposer: proposer.clone(),
@@ -126,7 +128,7 @@ pub(super) async fn assemble(options: Options, parts: Parts) -> Result<(Node, Ta
         batcher,
         snapshots: base.snapshot_driver(snapshot_due),
         disk: base.disk_watch(&transfer),
-        member_watch: base.member_watch(),
+        member_watch: member_watch.clone(),
         state_check: state_check.clone(),
         bootstrap,
         joint_end: JointEnd::new(base.local.clone(), base.raft.clone(), base.leadership.clone()),
@@ -136,7 +138,7 @@ pub(super) async fn assemble(options: Options, parts: Parts) -> Result<(Node, Ta
         rpc: base.rpc(calls, messages),
     };
     let owners = Owners {
-        status: base.status(&state_check),
+        status: base.status(&state_check, &member_watch),
         local: base.local,
         raft: base.raft,
         applied: base.applied,
@@ -286,8 +288,8 @@ impl Base {
         DiskWatch::new(local.clone(), raft.clone(), leadership.clone(), transfer.clone())
     }
 
-    fn member_watch(&self) -> MemberWatch {
-        MemberWatch::new(self.local.clone(), self.leadership.clone(), self.peers.clone())
+    fn member_watch(&self) -> Arc<MemberWatch> {
+        Arc::new(MemberWatch::new(self.local.clone(), self.raft.clone(), self.leadership.clone()))
     }
 
     fn observer(&self, state_check: &Arc<StateCheck>) -> Arc<RaftObserver> {
@@ -302,7 +304,7 @@ impl Base {
         })
     }
 
-    fn status(&self, state_check: &Arc<StateCheck>) -> StatusReporter {
+    fn status(&self, state_check: &Arc<StateCheck>, member_watch: &Arc<MemberWatch>) -> StatusReporter {
         StatusReporter {
             local: self.local.clone(),
             raft: self.raft.clone(),
@@ -313,6 +315,8 @@ impl Base {
             lag: self.lag.clone(),
             peers: self.peers.clone(),
             state_check: state_check.clone(),
+            member_watch: member_watch.clone(),
+            begun: Instant::now(),
         }
     }
 

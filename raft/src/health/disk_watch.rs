@@ -109,7 +109,7 @@ impl DiskWatch {
                 self.transfer_leadership().await;
             }
         }
-        self.silence(should_yield && leads);
+        self.stop_heartbeats_if(should_yield && leads);
     }
 
     /// Whether a majority has on disk what this node's disk has not. Without such a majority another leader would
@@ -120,7 +120,7 @@ impl DiskWatch {
     }
 
     /// Stops the heartbeats of a leader that should be replaced and could not transfer its leadership.
-    fn silence(&mut self, should_yield: bool) {
+    fn stop_heartbeats_if(&mut self, should_yield: bool) {
         let silent_after = SILENT_TIMEOUTS * self.leadership.election_timeout_max();
         let is_due = should_yield && self.hung_since.is_some_and(|at| at.elapsed() > silent_after);
         if is_due && !self.silent {

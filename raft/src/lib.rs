@@ -14,7 +14,7 @@
 //! | [`membership`] | bootstrap, changes of the members, leadership transfer |
 //! | [`proposals`] | a command's way into the log, the request to the leader, read barriers |
 //! | [`snapshots`] | when snapshots are made and installed, and the log is purged |
-//! | [`leader`] | the leader, its lease, the last contact with it; whether this node has recovered |
+//! | [`leader`] | the leader, its lease, the contact with it; whether this node has caught up, and keeps up |
 //! | [`consensus`] | the adapters between openraft and this project |
 //! | [`peer`] | the peer protocol: streams, handshake, frames, messages, channels, the peer port |
 //! | [`local`] | this node's identity, members, alerts, tasks |

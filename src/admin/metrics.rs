@@ -114,7 +114,12 @@ impl Out<'_> {
 
 fn node(out: &mut Out<'_>, status: &Status, readiness: &Readiness) -> fmt::Result {
     let index = |id: Option<storage::LogId>| id.map_or(0, |id| id.index);
-    out.gauge("ready", "1 while this node answers look-ups", None, u64::from(readiness.ready))?;
+    out.gauge(
+        "ready",
+        "1 while this node answers look-ups and keeps up with the leader",
+        None,
+        u64::from(readiness.ready),
+    )?;
     out.gauge(
         "stale",
         "1 while this node answers look-ups without a leader, so that responses may be stale",
@@ -130,6 +135,12 @@ fn node(out: &mut Out<'_>, status: &Status, readiness: &Readiness) -> fmt::Resul
         "Index of the last applied entry: the revision",
         None,
         index(status.applied),
+    )?;
+    out.gauge(
+        "lag_entries",
+        "Entries that the leader has committed and this node has not applied",
+        None,
+        status.lag.entries,
     )?;
     out.gauge("raft_purged_index", "Index of the last purged entry", None, index(status.purged))?;
     out.gauge(

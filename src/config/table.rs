@@ -248,7 +248,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         |c| Slot::OptionalMillis(&mut c.node.service.readiness.staleness_max),
         (0, DAY_MS),
         "ms",
-        "a node without contact to a leader for this long stops serving; 0: it goes on",
+        "a node without contact to a leader, or behind it, for this long stops serving; 0: it goes on",
     ),
     Setting::number(
         Group::Log,

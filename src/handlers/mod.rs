@@ -21,6 +21,7 @@ pub use settings::{JAVA_PATHS, NodeSettings};
 
 use crate::protocol::{Reply, Request, remarks};
 use crate::wire::codes::result;
+use storage::RouteInfo;
 
 /// What a request needs. Nothing here depends on the tables.
 #[must_use]
@@ -67,6 +68,16 @@ pub fn read(request: &Request<'_>, context: ReadContext<'_>) -> Reply {
         Request::ListSystemTopics => topic::list_system(context.table),
         Request::GetConfig => settings::get(context.table, context.node),
         _ => Reply::refused(result::REQUEST_CODE_NOT_SUPPORTED, remarks::not_supported(-1)),
+    }
+}
+
+/// Whether the reply to a read says that what was asked for does not exist.
+#[must_use]
+pub fn denies(request: &Request<'_>, reply: &Reply, table: &RouteInfo) -> bool {
+    match request {
+        // An empty group: a broker that asks would believe that it is alone.
+        Request::GetMemberGroup(ask) => ask.broker.is_none_or(|broker| table.group(broker).is_none()),
+        _ => matches!(reply.code, result::TOPIC_NOT_EXIST | result::QUERY_NOT_FOUND),
     }
 }
 

@@ -50,6 +50,12 @@ pub fn of_read_error(error: &ReadError) -> Reply {
     Reply::error(error.to_string())
 }
 
+/// The reply to a look-up of what a node lacks that may lack something.
+#[must_use]
+pub fn not_in_this_table() -> Reply {
+    Reply::error(remarks::NOT_IN_THIS_TABLE)
+}
+
 /// The reply of a node that is not ready.
 #[must_use]
 pub fn not_ready() -> Reply {

@@ -12,6 +12,9 @@ pub const NAMESPACE_OR_KEY_IS_NULL: &str = "namespace or key is null";
 pub const DISABLED: &str = "disable";
 /// Look-ups: this node is not ready.
 pub const NOT_READY: &str = "name server not ready";
+/// Look-ups: this node cannot say that something does not exist.
+pub const NOT_IN_THIS_TABLE: &str = "not in the table of this name server, which may lack the latest changes: it has lost \
+                                     contact with the leader, or is behind it. Ask another one";
 /// UPDATE_NAMESRV_CONFIG: the text is no properties text.
 pub const BAD_PROPERTIES: &str = "string2Properties error";
 /// UPDATE_NAMESRV_CONFIG names a black-listed key.

@@ -170,7 +170,7 @@ impl Service {
                 let mode = options.mode.unwrap_or(self.options.read_mode);
                 let large = Reader::is_large(&request, table);
                 if mode == ReadMode::Local && !large {
-                    return Progress::Done(self.reader.read(&request, options, table));
+                    return Progress::Done(self.reader.read(&request, options, table, false));
                 }
                 drop(request);
                 let deadline = Instant::now() + self.options.request_deadline;

@@ -44,8 +44,14 @@ impl Reader {
         handlers::reads_whole_table(request) && table.topics().len() > LARGE_TABLE_TOPICS
     }
 
-    /// Answers from these tables.
-    pub(super) fn read(&self, request: &Request<'_>, options: ReadOptions, table: &RouteInfo) -> Reply {
+    /// Answers from these tables. `is_newest`: they have what was acknowledged before the request came.
+    pub(super) fn read(
+        &self,
+        request: &Request<'_>,
+        options: ReadOptions,
+        table: &RouteInfo,
+        is_newest: bool,
+    ) -> Reply {
         if self.readiness.get() == Ready::No {
             return replies::not_ready();
         }
@@ -57,7 +63,11 @@ impl Reader {
             uptime: if waits_for_service { self.started.elapsed() } else { Duration::MAX },
             broker_not_registered: self.is_not_registered(request),
         };
-        with_revision(handlers::read(request, context), options, table.revision().map(|id| id.index))
+        let reply = handlers::read(request, context);
+        // Clients forget the route of a topic that does not exist; what this node lacks may well exist.
+        let may_lack = handlers::denies(request, &reply, table) && !is_newest && !self.node.is_current();
+        let reply = if may_lack { replies::not_in_this_table() } else { reply };
+        with_revision(reply, options, table.revision().map(|id| id.index))
     }
 
     /// Whether the leader's last status of the broker that asks is "not registered".
@@ -80,7 +90,8 @@ impl Reader {
         }
         let read = move || {
             let request = Request::parse(&command)?;
-            Ok(self.read(&request, options, &self.node.table()))
+            let is_newest = mode == ReadMode::Linearizable;
+            Ok(self.read(&request, options, &self.node.table(), is_newest))
         };
         // A small read is not worth a thread, and a simulation has only one.
         let reply: Result<Result<Reply, Reply>, _> =

@@ -12,6 +12,8 @@ pub enum Ready {
     /// No: code 1 "name server not ready".
     #[default]
     No,
+    /// Only what is in its table, and clients should go to another node: it hears the leader, but does not keep up.
+    Behind,
     /// Yes, though it knows no leader: responses may be stale.
     Stale,
     /// Yes.
@@ -61,7 +63,7 @@ impl Default for Readiness {
 }
 
 impl Readiness {
-    /// `No` or `Yes`, where `Yes` includes `Stale`. Takes no lock.
+    /// `No` or `Yes`, where `Yes` includes `Stale` and `Behind`. Takes no lock.
     pub(super) fn get(&self) -> Ready {
         if self.may_read.load(Ordering::Relaxed) { Ready::Yes } else { Ready::No }
     }
@@ -118,12 +120,15 @@ fn decide(status: &Status, without_leader: Duration, options: &ReadinessOptions)
     match status.phase {
         Phase::Waiting | Phase::Removed | Phase::Stopping => Ready::No,
         Phase::Recovered => {
+            let lag = &status.lag;
+            let of_lag = if lag.is_behind { lag.age } else { Duration::ZERO };
             let too_old = options
                 .staleness_max
-                .is_some_and(|max| status.since_leader_contact.is_none_or(|since| since > max));
-            match (too_old, has_leader) {
+                .is_some_and(|max| status.since_leader_contact.is_none_or(|since| since.max(of_lag) > max));
+            match (too_old, lag.is_behind || lag.disk_full) {
                 (true, _) => Ready::No,
-                (false, true) => Ready::Yes,
+                (false, true) => Ready::Behind,
+                (false, false) if has_leader => Ready::Yes,
                 (false, false) => Ready::Stale,
             }
         }

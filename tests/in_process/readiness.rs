@@ -282,12 +282,46 @@ async fn a_running_node_that_loses_its_leader_goes_on_marked_stale() {
     let (left, mut stopped) = all_but_one_stopped(nodes).await;
     becomes(&left, Ready::Stale).await;
     assert!(client.route("b_t0").await.is_ok());
+    denies_nothing(&mut client).await;
     assert_eq!((http(&left, "/livez").await, http(&left, "/readyz").await), (200, 200));
     let back = stopped.pop().unwrap().start().await;
     becomes(&left, Ready::Yes).await;
     for node in [left, back] {
         node.stop().await;
     }
+}
+
+/// What is not in the table of a node without a leader may exist: the others may have acknowledged it.
+async fn denies_nothing(client: &mut Client) {
+    let key = [("namespace", "n"), ("key", "k")];
+    for look_up in [
+        request(code::GET_ROUTEINFO_BY_TOPIC, &[("topic", "new_t0")]),
+        request(code::GET_KV_CONFIG, &key),
+        request(code::GET_KVLIST_BY_NAMESPACE, &key[..1]),
+        request(code::GET_BROKER_MEMBER_GROUP, &[("clusterName", "c"), ("brokerName", "new")]),
+    ] {
+        nodes::until("it denies nothing", async || client.ask(&look_up).await.code == 1).await;
+        let remark = client.ask(&look_up).await.remark.unwrap();
+        assert!(remark.contains("may lack the latest changes"), "{remark}");
+    }
+}
+
+/// Its log does not say what the majority has acknowledged after it ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restarted_node_without_a_leader_shows_what_it_has_and_denies_nothing() {
+    let nodes = nodes::cluster_with(3, |config| {
+        config.service.readiness.recovery_wait = Some(Duration::from_millis(500));
+    })
+    .await;
+    let _broker = with_a_broker(&nodes).await;
+    let (left, others) = all_but_one_stopped(nodes).await;
+    let alone = left.stop().await.start().await;
+    becomes(&alone, Ready::Stale).await;
+    let mut client = Client::connect(alone.address()).await;
+    assert!(client.route("b_t0").await.is_ok());
+    denies_nothing(&mut client).await;
+    drop(others);
+    alone.stop().await;
 }
 
 /// A learner that joins a table with content serves it whole, or not at all.

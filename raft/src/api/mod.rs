@@ -16,4 +16,4 @@ pub use messages::{MessageError, PeerMessages};
 pub use open_error::OpenError;
 pub use options::{Options, SnapshotPolicy, Timing};
 pub use proposal::{ProposeError, Proposed, ReadError};
-pub use status::{LeaderState, MemberStatus, Phase, Status, TickLateness};
+pub use status::{Lag, LeaderState, MemberStatus, Phase, Status, TickLateness};

@@ -54,6 +54,8 @@ pub struct Status {
     pub committed: Option<LogId>,
     /// Last applied entry.
     pub applied: Option<LogId>,
+    /// How far it is behind the leader.
+    pub lag: Lag,
     /// Last purged entry.
     pub purged: Option<LogId>,
     /// Last entry of the newest snapshot.
@@ -83,6 +85,19 @@ pub struct TickLateness {
 impl TickLateness {
     /// Upper bounds, milliseconds.
     pub const BOUNDS_MS: [u64; 8] = [5, 10, 20, 50, 100, 200, 500, 1_000];
+}
+
+/// How far a node is behind the leader.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lag {
+    /// Entries that a leader has committed, as far as this node has heard, and this node has not applied.
+    pub entries: u64,
+    /// For how long this node has known the oldest of them to be committed, in running time.
+    pub age: Duration,
+    /// That is too long: it does not keep up with the leader.
+    pub is_behind: bool,
+    /// The disk is full, so this node takes no entries from the leader.
+    pub disk_full: bool,
 }
 
 /// A member as this node knows it.

@@ -19,8 +19,10 @@ const SILENT_TIMEOUTS: u32 = 3;
 const TRANSFER_MAX: Duration = Duration::from_secs(1);
 /// Between two attempts to transfer leadership since the disk is nearly full.
 const LOW_PAUSE: Duration = Duration::from_secs(10);
-/// Alert key.
-const ALERT: &str = "disk";
+/// Alert key of a disk that hangs.
+const HUNG: &str = "disk";
+/// Alert key of a disk that fills up.
+const SPACE: &str = "disk space";
 
 /// Starts the watchdog on a thread of its own: a disk that hangs may hold up the whole runtime.
 pub(crate) fn watchdog(local: &LocalNode) -> io::Result<Watchdog> {
@@ -73,7 +75,7 @@ impl DiskWatch {
                 return;
             }
             self.watch_writes(level).await;
-            self.watch_space(level).await;
+            self.watch_space().await;
             tokio::select! {
                 biased;
                 changed = levels.changed() => if changed.is_err() { return },
@@ -90,9 +92,13 @@ impl DiskWatch {
             // This node could not write its own vote: a candidacy would only disturb the others.
             self.raft.runtime_config().elect(!slow);
         }
-        if slow {
-            let waits = self.local.log.oldest_wait().unwrap_or_default().as_millis();
-            self.local.alerts.set(ALERT, format!("the disk has not answered for {waits} ms"));
+        match slow {
+            true => {
+                let text =
+                    "this node's disk does not answer a write: commands that need it wait or are refused";
+                self.local.alerts.set(HUNG, text.into());
+            }
+            false => self.local.alerts.clear(HUNG),
         }
         let leads = self.leadership.state().leader == Some(self.local.id());
         let should_yield = slow && self.others_write_on();
@@ -103,7 +109,7 @@ impl DiskWatch {
                 self.transfer_leadership().await;
             }
         }
-        self.silence(should_yield && leads);
+        self.stop_heartbeats_if(should_yield && leads);
     }
 
     /// Whether a majority has on disk what this node's disk has not. Without such a majority another leader would
@@ -114,7 +120,7 @@ impl DiskWatch {
     }
 
     /// Stops the heartbeats of a leader that should be replaced and could not transfer its leadership.
-    fn silence(&mut self, should_yield: bool) {
+    fn stop_heartbeats_if(&mut self, should_yield: bool) {
         let silent_after = SILENT_TIMEOUTS * self.leadership.election_timeout_max();
         let is_due = should_yield && self.hung_since.is_some_and(|at| at.elapsed() > silent_after);
         if is_due && !self.silent {
@@ -128,15 +134,22 @@ impl DiskWatch {
         }
     }
 
-    async fn watch_space(&mut self, level: WriteLevel) {
-        if self.local.disk.space() == SpaceLevel::Ok {
-            if level == WriteLevel::Ok {
-                self.local.alerts.clear(ALERT);
+    async fn watch_space(&mut self) {
+        let text = match self.local.disk.space() {
+            SpaceLevel::Ok => {
+                self.local.alerts.clear(SPACE);
+                self.low_since = None;
+                return;
             }
-            self.low_since = None;
-            return;
-        }
-        self.local.alerts.set(ALERT, "the disk is nearly full: commands are refused".into());
+            SpaceLevel::Low => {
+                "this node's disk is nearly full: while it leads, commands are refused; free space on it"
+            }
+            SpaceLevel::Min => {
+                "this node's disk is nearly full: it takes no more entries, and refuses commands while it leads; free \
+                 space on it"
+            }
+        };
+        self.local.alerts.set(SPACE, text.into());
         if self.low_since.is_some_and(|since| since.elapsed() < LOW_PAUSE) {
             return;
         }

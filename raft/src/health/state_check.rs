@@ -80,7 +80,9 @@ impl StateCheck {
             let (mine, theirs) = tokio::join!(self.hash_at(index), join_all(replies));
             let Some(mine) = mine else { continue };
             for (id, hash) in theirs {
-                if hash.is_some_and(|hash| hash != mine) {
+                if hash == Some(mine) {
+                    self.forget(id);
+                } else if hash.is_some_and(|hash| hash != mine) {
                     self.record_divergence(id, index);
                     let limit = Limit::Deadline(Instant::now() + REPLY_MAX);
                     let request = Request::Diverged { index };
@@ -105,7 +107,7 @@ impl StateCheck {
         self.lock().insert(id);
     }
 
-    /// Ends the alarm about a node that is no member any more.
+    /// Ends the alarm about a node that agrees again, or is no member any more.
     pub(crate) fn forget(&self, id: NodeId) {
         self.lock().remove(&id);
         self.local.alerts.clear(&alert(id));

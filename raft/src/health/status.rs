@@ -1,9 +1,11 @@
 //! The report of this node.
 
+use super::member_watch::MemberWatch;
 use super::state_check::StateCheck;
-use crate::api::{LeaderState, Member, MemberStatus, Status};
+use crate::api::{LeaderState, Member, MemberStatus, Phase, Status};
 use crate::consensus::applied_state::AppliedStatePublisher;
 use crate::consensus::raft::{Raft, committed, matched};
+use crate::leader::lag::LagWatch;
 use crate::leader::leadership::Leadership;
 use crate::leader::recovery::Recovery;
 use crate::local::LocalNode;
@@ -12,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use storage::LogId;
 use storage::snapshots::Snapshots;
+use tokio::time::Instant;
 
 /// An operator learns of a lost leader after so many of the longest election timeouts: an election alone is no alert.
 const ALERT_ELECTIONS: u32 = 8;
@@ -24,8 +27,12 @@ pub(crate) struct StatusReporter {
     pub(crate) snapshots: Arc<dyn Snapshots>,
     pub(crate) leadership: Arc<Leadership>,
     pub(crate) recovery: Arc<Recovery>,
+    pub(crate) lag: Arc<LagWatch>,
     pub(crate) peers: Arc<Peers>,
     pub(crate) state_check: Arc<StateCheck>,
+    pub(crate) member_watch: Arc<MemberWatch>,
+    /// When this node began.
+    pub(crate) begun: Instant,
 }
 
 impl StatusReporter {
@@ -50,6 +57,7 @@ impl StatusReporter {
             last: log.last,
             committed: committed(&self.raft),
             applied: self.applied.applied(),
+            lag: self.lag.lag(),
             purged: log.purged,
             snapshot: snapshot.as_ref().map(|meta| meta.last),
             log_bytes: log.bytes,
@@ -61,26 +69,28 @@ impl StatusReporter {
         }
     }
 
-    /// The alerts, and the loss of the leader.
+    /// The alerts, and the loss of the leader or of other members.
     fn alerts(&self, since_contact: Option<Duration>, members: &[MemberStatus]) -> String {
-        let mut text = self.local.alerts.text();
+        let mut texts = self.local.alerts.texts();
         let patience = ALERT_ELECTIONS * self.leadership.election_timeout_max();
-        if let Some(since) = since_contact.filter(|since| *since > patience) {
+        // A node that is no member waits for no leader.
+        let expects_one = matches!(self.recovery.phase(), Phase::Recovering | Phase::Recovered);
+        let since = since_contact.unwrap_or_else(|| self.begun.elapsed());
+        if expects_one && since > patience {
             let unreached: Vec<String> = members
                 .iter()
                 .filter(|status| status.voter && !status.reachable)
                 .map(|status| format!("node {} ({})", status.member.id, status.member.address))
                 .collect();
-            if !text.is_empty() {
-                text.push_str("; ");
-            }
             let seconds = since.as_secs();
-            text.push_str(&format!(
+            texts.push(format!(
                 "no leader with a majority was heard for {seconds} s, so writes are refused; voters not reached: {}",
                 if unreached.is_empty() { "none".to_owned() } else { unreached.join(", ") }
             ));
+        } else {
+            texts.extend(self.member_watch.alert(members));
         }
-        text
+        texts.join("; ")
     }
 
     fn members(&self) -> Vec<MemberStatus> {

@@ -30,13 +30,12 @@ pub(crate) fn forget(local: &Arc<LocalNode>) {
     local.lifecycle.tasks.spawn(async move {
         let directory = Arc::clone(&node.directory);
         match blocking(move || directory.forget_truncated_tail()).await {
-            Ok(()) => {
-                tracing::info!("caught up after the tail of the log was truncated");
-                node.alerts.clear(ALERT);
-            }
+            Ok(()) => tracing::info!("caught up after the tail of the log was truncated"),
             Err(e) => tracing::warn!(
-                "the alert about the truncated tail of the log stays, since the marker file cannot be written: {e}"
+                "caught up after the tail of the log was truncated; the next start will report it again, since the marker \
+                 file cannot be written: {e}"
             ),
         }
+        node.alerts.clear(ALERT);
     });
 }

@@ -1,16 +1,18 @@
 //! The leader, this node's last contact with it, and whether this node may act as the leader.
 
+use super::contact::Contact;
 use super::lateness::LatenessCounter;
+use super::running_time::RunningTime;
 use crate::api::{LeaderState, NodeId, TickLateness};
 use crate::consensus::raft::Raft;
 use crate::local::LocalNode;
 use openraft::ServerState;
 use openraft::async_runtime::watch::WatchReceiver;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 /// Once no leader has been known for this long, what waits for one is refused, and so is what comes.
 const LEADERLESS_AFTER: Duration = Duration::from_secs(1);
@@ -26,7 +28,7 @@ pub(crate) struct Leadership {
     state: watch::Sender<LeaderState>,
     /// The term in which this node transfers its leadership: in that term it proposes nothing and has no lease. 0: none.
     transfer_term: AtomicU64,
-    last_contact: Mutex<Option<Instant>>,
+    contact: Contact,
     /// The term of the leader of the last contact since this process started.
     contact_term: watch::Sender<u64>,
     leaderless: watch::Sender<bool>,
@@ -41,7 +43,7 @@ impl Leadership {
             raft,
             state: watch::Sender::default(),
             transfer_term: AtomicU64::new(0),
-            last_contact: Mutex::default(),
+            contact: Contact::new(),
             contact_term: watch::Sender::default(),
             leaderless: watch::Sender::default(),
             lateness: LatenessCounter::default(),
@@ -90,13 +92,11 @@ impl Leadership {
     pub(crate) async fn watch_leaderless(self: Arc<Self>) {
         let stop = self.local.lifecycle.stop.clone();
         let watch = async {
-            let (mut without, mut last) = (Duration::ZERO, Instant::now());
+            let (mut without, mut running) = (Duration::ZERO, RunningTime::begin(LEADERLESS_LOOK));
             loop {
                 sleep(LEADERLESS_LOOK).await;
-                let gap = last.elapsed();
-                last = Instant::now();
-                self.lateness.record(gap.saturating_sub(LEADERLESS_LOOK));
-                let gap = gap.min(2 * LEADERLESS_LOOK);
+                self.lateness.record(running.late());
+                let gap = running.look();
                 without = if self.leader_to_ask().is_some() { Duration::ZERO } else { without + gap };
                 let is_leaderless = without >= LEADERLESS_AFTER;
                 self.leaderless
@@ -178,7 +178,7 @@ impl Leadership {
 
     /// Notes an accepted message of a leader.
     pub(crate) fn record_contact(&self, term: u64) {
-        self.touch();
+        self.contact.touch();
         self.contact_term.send_if_modified(|last| std::mem::replace(last, term) != term);
     }
 
@@ -197,17 +197,29 @@ impl Leadership {
     /// majority the time counts from the last call of this function.
     pub(crate) fn since_contact(&self) -> Option<Duration> {
         if self.lease().is_some() {
-            self.touch();
+            self.contact.touch();
             return Some(Duration::ZERO);
         }
-        self.last_contact().map(|at| at.elapsed())
+        self.contact.last().map(|at| at.elapsed())
     }
 
-    fn last_contact(&self) -> Option<Instant> {
-        *self.last_contact.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The number of the contact of now. A leader was heard since it began, at least once a second.
+    pub(crate) fn contact(&self) -> u64 {
+        self.contact.number()
     }
 
-    fn touch(&self) {
-        *self.last_contact.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    /// This node has applied what the leader had committed when it was asked, in the contact of this number.
+    pub(crate) fn caught_up(&self, contact: u64) {
+        self.contact.caught_up(contact);
+    }
+
+    /// Whether this node has caught up in the contact of now.
+    pub(crate) fn has_caught_up(&self) -> bool {
+        self.contact.has_caught_up()
+    }
+
+    /// Whether a leader was heard within a second, and this node has caught up since it was last not. Takes no lock.
+    pub(crate) fn is_current(&self) -> bool {
+        self.contact.is_current()
     }
 }

@@ -105,7 +105,12 @@ impl Bootstrap {
                 );
             }
             match self.round().await {
-                Ok(None) => obstacle_since = None,
+                Ok(None) => {
+                    obstacle_since = None;
+                    if is_listed {
+                        self.local.alerts.clear(ALERT);
+                    }
+                }
                 Ok(Some(members)) => {
                     obstacle_since = None;
                     self.initialize(members).await;

@@ -15,6 +15,7 @@ use crate::health::member_watch::MemberWatch;
 use crate::health::state_check::StateCheck;
 use crate::health::status::StatusReporter;
 use crate::health::truncated_tail;
+use crate::leader::lag::LagWatch;
 use crate::leader::leadership::Leadership;
 use crate::leader::recovery::Recovery;
 use crate::local::{DiskState, LocalNode, Members};
@@ -44,6 +45,7 @@ use storage::disk::Watchdog;
 use storage::format;
 use storage::snapshots::Snapshots;
 use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
 
 /// The tasks of a node, not started.
 pub(super) struct Tasks {
@@ -55,12 +57,13 @@ pub(super) struct Tasks {
     batcher: Batcher,
     snapshots: SnapshotDriver,
     disk: DiskWatch,
-    member_watch: MemberWatch,
+    member_watch: Arc<MemberWatch>,
     pub(super) state_check: Arc<StateCheck>,
     bootstrap: Arc<Bootstrap>,
     joint_end: JointEnd,
     catch_up: CatchUp,
     leadership: Arc<Leadership>,
+    lag: Arc<LagWatch>,
     pub(super) rpc: Arc<PeerRpc>,
 }
 
@@ -85,6 +88,7 @@ impl Tasks {
         tasks.spawn(self.joint_end.run());
         tasks.spawn(self.catch_up.run());
         tasks.spawn(self.leadership.watch_leaderless());
+        tasks.spawn(self.lag.run());
         tasks.spawn(server::run(self.local, self.network, self.rpc as Arc<dyn RpcHandler>));
     }
 }
@@ -105,6 +109,7 @@ pub(super) async fn assemble(options: Options, parts: Parts) -> Result<(Node, Ta
     let changes = base.changes(&leader);
     let state_check = base.state_check();
     let bootstrap = base.bootstrap(fingerprint);
+    let member_watch = base.member_watch();
     let calls = CallRpc {
         local: base.local.clone(),
         proposer: proposer.clone(),
@@ -123,20 +128,22 @@ pub(super) async fn assemble(options: Options, parts: Parts) -> Result<(Node, Ta
         batcher,
         snapshots: base.snapshot_driver(snapshot_due),
         disk: base.disk_watch(&transfer),
-        member_watch: base.member_watch(),
+        member_watch: member_watch.clone(),
         state_check: state_check.clone(),
         bootstrap,
         joint_end: JointEnd::new(base.local.clone(), base.raft.clone(), base.leadership.clone()),
         leadership: base.leadership.clone(),
-        catch_up: CatchUp::new(base.local.clone(), base.recovery.clone(), read_barrier.clone()),
+        lag: base.lag.clone(),
+        catch_up: base.catch_up(&read_barrier),
         rpc: base.rpc(calls, messages),
     };
     let owners = Owners {
-        status: base.status(&state_check),
+        status: base.status(&state_check, &member_watch),
         local: base.local,
         raft: base.raft,
         applied: base.applied,
         leadership: base.leadership,
+        lag: base.lag,
         peers: base.peers,
         proposer,
         read_barrier,
@@ -163,6 +170,7 @@ struct Base {
     peers: Arc<Peers>,
     leadership: Arc<Leadership>,
     recovery: Arc<Recovery>,
+    lag: Arc<LagWatch>,
 }
 
 impl Base {
@@ -196,8 +204,15 @@ impl Base {
         let members = member_set(&applied.state().membership);
         local.members.store(Members { effective: members.clone(), committed: members });
         let leadership = Arc::new(Leadership::new(local.clone(), raft.clone()));
-        let recovery = Arc::new(Recovery::new(local.clone(), applied.clone()));
-        Ok(Self { local, raft, log, applied, snapshots, peers, leadership, recovery })
+        let recovery = Arc::new(Recovery::new(local.clone(), applied.clone(), leadership.clone()));
+        let lag = Arc::new(LagWatch::new(
+            local.clone(),
+            raft.clone(),
+            applied.clone(),
+            leadership.clone(),
+            recovery.clone(),
+        ));
+        Ok(Self { local, raft, log, applied, snapshots, peers, leadership, recovery, lag })
     }
 
     fn proposals(&self, leader: &Arc<LeaderClient>) -> (Arc<Proposer>, Batcher) {
@@ -211,6 +226,11 @@ impl Base {
     fn read_barrier(&self, leader: &Arc<LeaderClient>) -> Arc<ReadBarrier> {
         let Self { local, raft, applied, .. } = self;
         Arc::new(ReadBarrier::new(local.clone(), raft.clone(), applied.clone(), leader.clone()))
+    }
+
+    fn catch_up(&self, read_barrier: &Arc<ReadBarrier>) -> CatchUp {
+        let Self { local, leadership, recovery, .. } = self;
+        CatchUp::new(local.clone(), leadership.clone(), recovery.clone(), read_barrier.clone())
     }
 
     fn transfer(&self, leader: &Arc<LeaderClient>) -> Arc<LeadershipTransfer> {
@@ -268,8 +288,8 @@ impl Base {
         DiskWatch::new(local.clone(), raft.clone(), leadership.clone(), transfer.clone())
     }
 
-    fn member_watch(&self) -> MemberWatch {
-        MemberWatch::new(self.local.clone(), self.leadership.clone(), self.peers.clone())
+    fn member_watch(&self) -> Arc<MemberWatch> {
+        Arc::new(MemberWatch::new(self.local.clone(), self.raft.clone(), self.leadership.clone()))
     }
 
     fn observer(&self, state_check: &Arc<StateCheck>) -> Arc<RaftObserver> {
@@ -284,7 +304,7 @@ impl Base {
         })
     }
 
-    fn status(&self, state_check: &Arc<StateCheck>) -> StatusReporter {
+    fn status(&self, state_check: &Arc<StateCheck>, member_watch: &Arc<MemberWatch>) -> StatusReporter {
         StatusReporter {
             local: self.local.clone(),
             raft: self.raft.clone(),
@@ -292,18 +312,22 @@ impl Base {
             snapshots: self.snapshots.clone(),
             leadership: self.leadership.clone(),
             recovery: self.recovery.clone(),
+            lag: self.lag.clone(),
             peers: self.peers.clone(),
             state_check: state_check.clone(),
+            member_watch: member_watch.clone(),
+            begun: Instant::now(),
         }
     }
 
     fn rpc(&self, calls: CallRpc, messages: Arc<dyn PeerMessages>) -> Arc<PeerRpc> {
-        let Self { local, raft, applied, snapshots, leadership, .. } = self;
+        let Self { local, raft, applied, snapshots, leadership, lag, .. } = self;
         let installer = Arc::new(SnapshotInstaller::new(local.clone(), raft.clone(), applied.clone()));
         let raft = Arc::new(RaftRpc {
             local: local.clone(),
             raft: raft.clone(),
             leadership: leadership.clone(),
+            lag: lag.clone(),
             installer: installer.clone(),
         });
         let snapshots = SnapshotRpc { local: local.clone(), snapshots: snapshots.clone(), installer };

@@ -9,6 +9,7 @@ use crate::api::{
 use crate::consensus::applied_state::AppliedStatePublisher;
 use crate::consensus::raft::Raft;
 use crate::health::status::StatusReporter;
+use crate::leader::lag::LagWatch;
 use crate::leader::leadership::Leadership;
 use crate::local::{LocalNode, blocking};
 use crate::membership::changes::MemberChanges;
@@ -49,6 +50,7 @@ struct Owners {
     raft: Raft,
     applied: Arc<AppliedStatePublisher>,
     leadership: Arc<Leadership>,
+    lag: Arc<LagWatch>,
     peers: Arc<Peers>,
     proposer: Arc<Proposer>,
     read_barrier: Arc<ReadBarrier>,
@@ -162,6 +164,14 @@ impl Node {
     #[must_use]
     pub fn is_leader_with_lease(&self) -> Option<u64> {
         self.owners.leadership.lease()
+    }
+
+    /// Whether [`Node::table`] has what was acknowledged until a few seconds ago, so that what it lacks does not exist. A
+    /// node that has heard no leader for a second, and has not caught up since, cannot say so; nor can one that is behind
+    /// the leader, or takes no entries. Takes no lock.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        self.owners.leadership.is_current() && self.owners.lag.keeps_up()
     }
 
     /// The report of this node.

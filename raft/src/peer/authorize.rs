@@ -12,20 +12,18 @@ pub(crate) fn authorize(local: &LocalNode, hello: &Hello, me: &NodeInfo) -> Opti
     if hello.target != me.node_id || caller.node_id == me.node_id {
         return Some(Refusal::OtherNode(me.node_id));
     }
+    if let (Some(mine), Some(theirs)) = (me.cluster_id, caller.cluster_id)
+        && mine != theirs
+    {
+        let text = format!("node {} of another cluster, {theirs:032x}, is refused", caller.node_id);
+        local.alerts.log("other cluster", text);
+        return Some(Refusal::OtherCluster(mine));
+    }
     if hello.target_directory.is_some_and(|id| id != me.directory_id) {
-        local.alerts.set(
-            OWN_DIRECTORY,
-            format!(
-                "node {} knows node {} with another data directory: this one is new, wiped or a copy. On a \
-                 member run `raft-namesrv members remove {}`, then start this node with an id never used \
-                 before and run `raft-namesrv members add NEW_ID=HOST:PEERPORT`",
-                caller.node_id, me.node_id, me.node_id
-            ),
-        );
+        own_directory(local, &format!("node {}", caller.node_id));
         return Some(Refusal::OtherDirectory);
     }
     match (me.cluster_id, caller.cluster_id) {
-        (Some(mine), Some(theirs)) if mine != theirs => return Some(Refusal::OtherCluster(mine)),
         (None, Some(_)) if hello.target_directory.is_none() && hello.channel != ChannelKind::Call => {
             return Some(Refusal::NoCluster);
         }
@@ -40,7 +38,10 @@ fn authorize_member(local: &LocalNode, hello: &Hello, me: &NodeInfo) -> Option<R
     let members = local.members.load();
     match members.contact(caller.node_id) {
         Some(known) if known.directory_id != caller.directory_id => {
-            local.alerts.set(&node_key(caller.node_id), wiped(caller.node_id, &known.address, "called with"));
+            local.alerts.set_while_repeated(
+                &caller_key(caller.node_id),
+                other_caller(caller.node_id, &known.address),
+            );
             Some(Refusal::CallerDirectory)
         }
         Some(_) => None,
@@ -74,11 +75,7 @@ pub(crate) fn refused_by_peer(local: &LocalNode, target: NodeId, address: &str, 
         Refusal::OtherCluster(cluster) => {
             format!("node {target} at {address} belongs to another cluster, {cluster:032x}")
         }
-        Refusal::CallerDirectory => format!(
-            "the cluster knows node {me} with another data directory: this one is new, wiped or a copy. On a \
-             member run `raft-namesrv members remove {me}`, then start this node with an id never used before \
-             and run `raft-namesrv members add NEW_ID=HOST:PEERPORT`"
-        ),
+        Refusal::CallerDirectory => return own_directory(local, &format!("node {target} at {address}")),
         Refusal::CallerRemoved => {
             local.members.set_removed(true);
             format!(
@@ -88,7 +85,7 @@ pub(crate) fn refused_by_peer(local: &LocalNode, target: NodeId, address: &str, 
         }
         Refusal::NoCluster | Refusal::CallerUnknown => return,
     };
-    local.alerts.set(&node_key(target), text);
+    local.alerts.set_while_repeated(&node_key(target), text);
 }
 
 /// Logs that a peer truncated the tail of its log at its start, if it says so.
@@ -107,9 +104,43 @@ pub(crate) fn log_truncated_tail(local: &LocalNode, peer: &NodeInfo) {
 /// Alert key: this node's data directory is not the one that the membership names.
 pub(crate) const OWN_DIRECTORY: &str = "directory";
 
-/// Alert key of what is wrong with a peer.
+/// Alert key of what is wrong with a peer that this node connects to.
 pub(crate) fn node_key(id: NodeId) -> String {
     format!("node {id}")
+}
+
+/// Alert key of a process that connects to this node and is not the member that it says it is.
+pub(crate) fn caller_key(id: NodeId) -> String {
+    format!("caller {id}")
+}
+
+/// A peer knows this node with another data directory. If this node's own membership names the directory that it has,
+/// the peer is the one that is wrong, or far behind: no operator shall remove this node for it.
+fn own_directory(local: &LocalNode, peer: &str) {
+    let me = local.id();
+    if local.members.load().contact(me).is_some_and(|known| known.directory_id == local.directory_id) {
+        let text =
+            format!("{peer} knows this node, {me}, with another data directory than the membership says");
+        return local.alerts.log(OWN_DIRECTORY, text);
+    }
+    local.alerts.set_while_repeated(
+        OWN_DIRECTORY,
+        format!(
+            "{peer} knows node {me}, which is this one, with another data directory: this one is new, wiped or a copy. \
+             On a member run `raft-namesrv members remove {me}`, then start this node with an id never used before and \
+             run `raft-namesrv members add NEW_ID=HOST:PEERPORT`"
+        ),
+    );
+}
+
+/// The member itself may be well: another process may have its id.
+fn other_caller(id: NodeId, address: &str) -> String {
+    format!(
+        "a process calls itself node {id}, and has another data directory than the membership says, so it gets no Raft \
+         traffic. If another process is node {id}, at {address}, stop this one; if not, node {id} was wiped, restored or \
+         copied: run `raft-namesrv members remove {id}`, start it with an id never used before, then \
+         `raft-namesrv members add NEW_ID={address}`"
+    )
 }
 
 fn wiped(id: NodeId, address: &str, has: &str) -> String {

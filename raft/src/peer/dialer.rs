@@ -77,7 +77,7 @@ impl Dialer {
                 return Err(refusal.to_string());
             }
             Ok(Err(HandshakeError::Secret)) => {
-                local.alerts.set(
+                local.alerts.set_while_repeated(
                     &node_key(target),
                     format!(
                         "node {target} at {address} has another peer secret: it must be the same on all nodes"

@@ -116,7 +116,7 @@ async fn shake_hands(
     };
     log_truncated_tail(local, &hello.info);
     if let Err(e) = join_cluster(local, &hello).await {
-        local.alerts.set("cluster id", format!("the cluster's id cannot be saved: {e}"));
+        local.alerts.set_while_repeated("cluster id", format!("the cluster's id cannot be saved: {e}"));
         return None;
     }
     Some((stream, hello.info, hello.channel))

@@ -4,6 +4,7 @@ use super::{unavailable, wrong_channel};
 use crate::consensus::conversions;
 use crate::consensus::raft::Raft;
 use crate::consensus::types::{Types, raft_log_id, raft_vote};
+use crate::leader::lag::LagWatch;
 use crate::leader::leadership::Leadership;
 use crate::local::LocalNode;
 use crate::peer::authorize::OWN_DIRECTORY;
@@ -20,6 +21,7 @@ pub(crate) struct RaftRpc {
     pub(crate) local: Arc<LocalNode>,
     pub(crate) raft: Raft,
     pub(crate) leadership: Arc<Leadership>,
+    pub(crate) lag: Arc<LagWatch>,
     pub(crate) installer: Arc<SnapshotInstaller>,
 }
 
@@ -54,6 +56,9 @@ impl RaftRpc {
     }
 
     async fn append(&self, append: Append) -> Reply {
+        if let Some(committed) = append.committed {
+            self.lag.received(committed.index);
+        }
         if append.entries.is_empty() {
             return self.heartbeat(append).await;
         }

@@ -89,11 +89,13 @@ impl SnapshotDriver {
     fn is_due(&self, wanted: bool) -> bool {
         let Some(applied) = self.applied.applied() else { return false };
         let newest = self.snapshots.latest().map(|meta| meta.last);
-        // Nothing is new, or the bootstrap is not complete.
-        if newest >= Some(applied)
-            || !self.applied.has_initial_commands()
-            || Instant::now() < self.last.retry_at
-        {
+        if newest >= Some(applied) {
+            // Perhaps one of the leader's, after an own one could not be written.
+            self.local.alerts.clear(ALERT);
+            return false;
+        }
+        // The bootstrap is not complete, or the last attempt has failed just now.
+        if !self.applied.has_initial_commands() || Instant::now() < self.last.retry_at {
             return false;
         }
         if self.local.disk.space() == SpaceLevel::Min {
@@ -125,7 +127,9 @@ impl SnapshotDriver {
                 }
             }
             Err(e) => {
-                self.local.alerts.set(ALERT, format!("no snapshot can be written: {e}"));
+                self.local
+                    .alerts
+                    .set(ALERT, format!("this node cannot write a snapshot, and its log grows: {e}"));
                 self.last.retry_at = Instant::now() + RETRY_PAUSE;
             }
         }

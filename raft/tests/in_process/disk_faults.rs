@@ -1,7 +1,7 @@
 //! Disks that hang, fill up or break; snapshots that overtake the log.
 
 use crate::common::{Cluster, eventually, in_secs, put};
-use raft::{ProposeError, SnapshotPolicy};
+use raft::{Lag, ProposeError, SnapshotPolicy};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -60,16 +60,25 @@ async fn a_follower_with_a_full_disk_gets_no_entries_but_heartbeats() {
     let term = cluster.node(leader).leadership().borrow().term;
     let full = cluster.follower_of(leader);
     let directory = Arc::clone(&cluster.disks[full as usize - 1].directory);
+    eventually("it has caught up", || cluster.node(full).is_current()).await;
     directory.set_space(SpaceLevel::Min);
     let last = cluster.node(full).status().last;
     for i in 0..20 {
         cluster.node(leader).propose(put(&format!("k{i}"), "v"), in_secs(5)).await.unwrap();
     }
-    tokio::time::sleep(Duration::from_millis(1500)).await;
-    assert_eq!(cluster.node(full).status().last, last);
-    assert!(cluster.node(full).status().since_leader_contact.unwrap() < Duration::from_millis(500));
+    let node = cluster.node(full);
+    // It hears the leader, and from it how far it is behind.
+    eventually("it knows that it is behind", || node.status().lag.is_behind).await;
+    let status = node.status();
+    assert_eq!(status.last, last);
+    assert!(status.since_leader_contact.unwrap() < Duration::from_millis(500));
+    assert!(status.lag.disk_full && status.lag.entries >= 20, "{:?}", status.lag);
+    assert!(status.lag.age >= Duration::from_secs(3), "{:?}", status.lag);
+    assert!(!node.is_current() && cluster.node(leader).is_current());
     directory.set_space(SpaceLevel::Ok);
-    eventually("it catches up", || cluster.node(full).table().kv("test", "k19").is_some()).await;
+    eventually("it is current", || node.is_current()).await;
+    assert!(node.table().kv("test", "k19").is_some());
+    assert_eq!(node.status().lag, Lag::default());
     assert_eq!(cluster.node(leader).leadership().borrow().term, term);
     cluster.stop().await;
 }

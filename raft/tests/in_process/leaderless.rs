@@ -42,6 +42,47 @@ async fn a_node_that_is_cut_off_refuses_at_once_until_it_is_back() {
     cluster.stop().await;
 }
 
+/// What it lacks may have been acknowledged meanwhile, and that does not end with the first message of the leader.
+#[tokio::test]
+async fn a_node_that_was_cut_off_is_not_current_until_it_has_caught_up() {
+    let cluster = Cluster::started(3, |_| ()).await;
+    let leader = cluster.leader().await;
+    let isolated = cluster.follower_of(leader);
+    let node = cluster.node(isolated);
+    eventually("all are current", || (1..=3).all(|id| cluster.node(id).is_current())).await;
+    for round in 0..5 {
+        cluster.partitions.isolate(isolated);
+        eventually("it is not current", || !node.is_current()).await;
+        let key = format!("k{round}");
+        cluster.node(leader).propose(put(&key, "v"), in_secs(5)).await.unwrap();
+        cluster.partitions.heal(isolated);
+        let deadline = in_secs(30);
+        while !node.is_current() {
+            assert!(Instant::now() < deadline, "never current again");
+            tokio::task::yield_now().await;
+        }
+        assert!(node.table().kv("test", &key).is_some(), "it would deny what was acknowledged");
+    }
+    cluster.stop().await;
+}
+
+/// A log alone does not say what was acknowledged after it ended.
+#[tokio::test]
+async fn a_node_that_starts_without_a_leader_is_not_current() {
+    let mut cluster = Cluster::started(3, |_| ()).await;
+    let leader = cluster.leader().await;
+    cluster.node(leader).propose(put("k", "v"), in_secs(5)).await.unwrap();
+    let alone = cluster.follower_of(leader);
+    for id in 1..=3 {
+        cluster.kill(id);
+    }
+    cluster.start(alone).await;
+    let node = cluster.node(alone);
+    eventually("it has its log", || node.table().kv("test", "k").is_some()).await;
+    assert!(!node.is_current());
+    cluster.stop().await;
+}
+
 #[tokio::test]
 async fn a_node_whose_cluster_is_not_initialized_refuses_at_once() {
     let mut cluster = Cluster::new(3, |_| ());

@@ -41,6 +41,12 @@ pub struct StatusView {
     pub last_index: Option<u64>,
     /// Index of the last entry known to be committed.
     pub committed_index: Option<u64>,
+    /// Entries that the leader has committed and this node has not applied.
+    #[serde(default)]
+    pub lag_entries: u64,
+    /// Milliseconds since this node heard that the oldest of them is committed.
+    #[serde(default)]
+    pub lag_ms: u64,
     /// Index of the last purged entry.
     pub purged_index: Option<u64>,
     /// Index of the last entry in the newest snapshot.
@@ -98,6 +104,8 @@ impl StatusView {
             revision: index(table.revision()),
             last_index: index(status.last),
             committed_index: index(status.committed),
+            lag_entries: status.lag.entries,
+            lag_ms: u64::try_from(status.lag.age.as_millis()).unwrap_or(u64::MAX),
             purged_index: index(status.purged),
             snapshot_index: index(status.snapshot),
             log_bytes: status.log_bytes,

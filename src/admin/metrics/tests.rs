@@ -16,6 +16,7 @@ fn diverged() -> (Status, Readiness) {
         last: None,
         committed: None,
         applied: None,
+        lag: raft::Lag::default(),
         purged: None,
         snapshot: None,
         log_bytes: 0,

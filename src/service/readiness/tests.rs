@@ -1,5 +1,5 @@
 use super::*;
-use raft::{LeaderState, Member, MemberStatus, TickLateness};
+use raft::{Lag, LeaderState, Member, MemberStatus, TickLateness};
 use storage::LogId;
 
 fn status(phase: Phase, leader: Option<u64>, voter: bool) -> Status {
@@ -15,6 +15,7 @@ fn status(phase: Phase, leader: Option<u64>, voter: bool) -> Status {
         last: None,
         committed: None,
         applied: Some(LogId { term: 1, index: 1 }),
+        lag: Lag::default(),
         purged: None,
         snapshot: None,
         log_bytes: 0,
@@ -52,6 +53,23 @@ fn a_voter_without_a_leader_waits_and_then_serves_its_committed_state() {
     assert_eq!(decide(&empty, LONG, &options), Ready::No);
     let never = ReadinessOptions { recovery_wait: None, ..options };
     assert_eq!(decide(&recovering, LONG, &never), Ready::No);
+}
+
+#[test]
+fn a_node_that_hears_its_leader_and_does_not_keep_up_is_behind() {
+    let options = ReadinessOptions::default();
+    let mut behind = status(Phase::Recovered, Some(2), true);
+    behind.lag = Lag { entries: 1, age: Duration::from_secs(2), ..Lag::default() };
+    assert_eq!(decide(&behind, Duration::ZERO, &options), Ready::Yes, "for a moment");
+    behind.lag = Lag { age: Duration::from_secs(60), is_behind: true, ..behind.lag };
+    assert_eq!(decide(&behind, Duration::ZERO, &options), Ready::Behind);
+    let bounded = ReadinessOptions { staleness_max: Some(Duration::from_secs(59)), ..options.clone() };
+    assert_eq!(decide(&behind, Duration::ZERO, &bounded), Ready::No);
+    let mut full = status(Phase::Recovered, Some(2), true);
+    full.lag.disk_full = true;
+    assert_eq!(decide(&full, Duration::ZERO, &options), Ready::Behind);
+    full.leadership.leader = None;
+    assert_eq!(decide(&full, Duration::ZERO, &options), Ready::Behind, "another node may know more");
 }
 
 #[test]

@@ -275,3 +275,76 @@ async fn a_stopping_node_answers_what_is_under_way_and_closes() {
     assert!(client.is_closed().await);
     stopping.await.unwrap();
 }
+
+/// One byte now and then keeps a connection from being idle.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frame_that_trickles_in_loses_its_place_and_whole_frames_keep_theirs() {
+    let frame_time = Duration::from_millis(400);
+    let node = Node::alone_with(|config| {
+        config.server.limits.connections = 3;
+        config.server.limits.frame_time = frame_time;
+    })
+    .await;
+    let mut steady = Client::connect(node.address()).await;
+    steady.done(&request(code::GET_NAMESRV_CONFIG, &[])).await;
+    let frame = bytes_of(&request(code::GET_NAMESRV_CONFIG, &[("long", &"x".repeat(1_000))]));
+    let begun = Instant::now();
+    let trickle = async || {
+        let mut client = Client::connect(node.address()).await;
+        for byte in &frame {
+            if client.stream.write_all(&[*byte]).await.is_err() {
+                break;
+            }
+            tokio::time::sleep(frame_time / 20).await;
+        }
+        assert!(client.is_closed().await);
+    };
+    let keep_busy = async {
+        while begun.elapsed() < frame_time * 3 {
+            steady.send_bytes(&frame[..500]).await;
+            tokio::time::sleep(frame_time / 8).await;
+            steady.send_bytes(&frame[500..]).await;
+            assert_eq!(steady.next().await.unwrap().code, 0);
+        }
+    };
+    let all = futures_util::future::join3(trickle(), trickle(), keep_busy);
+    timeout(PATIENCE, all).await.expect("they keep their places");
+    let counters = node.running.server.counters();
+    assert_eq!((counters.closed_slow_frame.get(), counters.closed_by_peer.get()), (2, 0));
+    assert_eq!(
+        Client::connect(node.address()).await.ask(&request(code::GET_NAMESRV_CONFIG, &[])).await.code,
+        0
+    );
+    node.stop().await;
+}
+
+/// The first answers fill the sockets and the buffer of the connection; the other requests wait, and none is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_of_a_peer_that_reads_late_wait_and_are_all_answered() {
+    let node = Node::alone_with(|config| config.service.budgets.unsent_replies = 1 << 20).await;
+    let mut client = Client::connect(node.address()).await;
+    client.done(&Broker::new("b", 3_000).register()).await;
+    let requests: Vec<_> = (0..200)
+        .map(|n| {
+            let list = [code::GET_ALL_TOPIC_LIST_FROM_NAMESERVER, code::GET_NAMESRV_CONFIG];
+            request(list[usize::from(n % 20 != 0)], &[])
+        })
+        .collect();
+    let bytes: Vec<u8> = (0..5).flat_map(|_| requests.iter().flat_map(bytes_of)).collect();
+    let budgets = node.running.service.budgets();
+    let mut late = Client::connect(node.address()).await;
+    late.send_bytes(&bytes).await;
+    // Whatever that one holds, others are answered.
+    for _ in 0..10 {
+        client.done(&request(code::GET_NAMESRV_CONFIG, &[])).await;
+    }
+    assert!(budgets.replies.bytes() + budgets.small_replies.bytes() <= 1 << 20);
+    for _ in 0..5 {
+        for request in &requests {
+            let answer = late.next().await.expect("it was closed");
+            assert_eq!(answer.opaque, request.opaque);
+        }
+    }
+    until("all is given back", async || budgets.replies.bytes() == 0).await;
+    node.stop().await;
+}

@@ -12,6 +12,7 @@ mod limits;
 pub use limits::BudgetLimits;
 
 use crate::counter::Counter;
+use crate::warn_limit::WarnLimit;
 use bytes::Bytes;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -46,30 +47,26 @@ impl Budgets {
     pub fn new(limits: &BudgetLimits) -> Self {
         let (frames, replies) = (limits.incomplete_frames, limits.unsent_replies);
         Self {
-            frames: Budget::new(frames - frames / 8),
-            small_frames: Budget::new(frames / 8),
-            registrations: Budget::new(limits.parsed_registrations),
-            replies: Budget::new(replies - replies / 8),
-            small_replies: Budget::new(replies / 8),
+            frames: Budget::new("frames", frames - frames / 8),
+            small_frames: Budget::new("small_frames", frames / 8),
+            registrations: Budget::new("registrations", limits.parsed_registrations),
+            replies: Budget::new("replies", replies - replies / 8),
+            small_replies: Budget::new("small_replies", replies / 8),
         }
     }
 
-    /// All of them by name, for metrics.
+    /// All of them, for metrics.
     #[must_use]
-    pub fn by_name(&self) -> [(&'static str, &Budget); 5] {
-        [
-            ("frames", &self.frames),
-            ("small_frames", &self.small_frames),
-            ("registrations", &self.registrations),
-            ("replies", &self.replies),
-            ("small_replies", &self.small_replies),
-        ]
+    pub fn all(&self) -> [&Budget; 5] {
+        [&self.frames, &self.small_frames, &self.registrations, &self.replies, &self.small_replies]
     }
 }
 
 /// A number of bytes that many may use together.
 #[derive(Debug)]
 pub struct Budget {
+    /// What its bytes are held for.
+    pub kind: &'static str,
     units_max: usize,
     units_left: Arc<Semaphore>,
     /// One permit: the right to go beyond.
@@ -79,18 +76,21 @@ pub struct Budget {
     pub waited: Counter,
     /// Charges that were refused.
     pub refused: Counter,
+    warnings: WarnLimit,
 }
 
 impl Budget {
-    fn new(bytes_max: usize) -> Arc<Self> {
+    fn new(kind: &'static str, bytes_max: usize) -> Arc<Self> {
         let units_max = bytes_max.div_ceil(UNIT_BYTES).min(u32::MAX as usize);
         Arc::new(Self {
+            kind,
             units_max,
             units_left: Arc::new(Semaphore::new(units_max)),
             overdraft: Arc::new(Semaphore::new(1)),
             overdraft_units: Counter::default(),
             waited: Counter::default(),
             refused: Counter::default(),
+            warnings: WarnLimit::new(),
         })
     }
 
@@ -115,10 +115,30 @@ impl Budget {
 
     /// As [`Budget::try_charge`], and counts a refusal.
     pub(crate) fn charge_or_refuse(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
-        self.try_charge(bytes).or_else(|| {
-            self.refused.add_one();
-            None
-        })
+        let charge = self.try_charge(bytes);
+        if charge.is_none() {
+            self.refuse();
+        }
+        charge
+    }
+
+    /// Counts and logs that something has to wait for room.
+    pub(crate) fn wait(&self) {
+        self.waited.add_one();
+        self.warn();
+    }
+
+    /// Counts and logs that a request is answered SYSTEM_BUSY for lack of room.
+    pub(crate) fn refuse(&self) {
+        self.refused.add_one();
+        self.warn();
+    }
+
+    fn warn(&self) {
+        if let Some(held_back) = self.warnings.allow() {
+            let (kind, limit) = (self.kind, self.bytes_max());
+            tracing::warn!(kind, limit, held_back, "a budget is full: requests wait, or get SYSTEM_BUSY");
+        }
     }
 
     /// Charges bytes; waits in order until they fit, or until it is their turn to go beyond the budget.
@@ -126,7 +146,7 @@ impl Budget {
         if let Some(charge) = self.try_charge(bytes) {
             return charge;
         }
-        self.waited.add_one();
+        self.wait();
         let mut charge = Charge::none(&self);
         let units = bytes.div_ceil(UNIT_BYTES);
         let fits = u32::try_from(units).ok().filter(|_| units <= self.units_max);
@@ -149,7 +169,7 @@ impl Budget {
     pub(crate) async fn charge_by(self: &Arc<Self>, deadline: Instant, bytes: usize) -> Option<Charge> {
         let charged = timeout_at(deadline, Arc::clone(self).charge(bytes)).await.ok();
         if charged.is_none() {
-            self.refused.add_one();
+            self.refuse();
         }
         charged
     }
@@ -240,13 +260,13 @@ impl Drop for Charge {
 
 /// These bytes; `guard` is dropped with the last clone of them.
 pub(crate) fn hold(bytes: Bytes, guard: impl Send + 'static) -> Bytes {
-    struct Held<G>(Bytes, #[allow(dead_code, reason = "its drop counts")] G);
-    impl<G> AsRef<[u8]> for Held<G> {
+    struct Guarded<G>(Bytes, #[allow(dead_code, reason = "its drop counts")] G);
+    impl<G> AsRef<[u8]> for Guarded<G> {
         fn as_ref(&self) -> &[u8] {
             &self.0
         }
     }
-    Bytes::from_owner(Held(bytes, guard))
+    Bytes::from_owner(Guarded(bytes, guard))
 }
 
 #[cfg(test)]

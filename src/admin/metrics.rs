@@ -215,8 +215,7 @@ fn port(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {
 }
 
 fn budgets(out: &mut Out<'_>, budgets: &Budgets) -> fmt::Result {
-    let of_each =
-        |value: fn(&Budget) -> u64| budgets.by_name().map(|(name, of)| (name.to_owned(), value(of)));
+    let of_each = |value: fn(&Budget) -> u64| budgets.all().map(|of| (of.kind.to_owned(), value(of)));
     out.gauges(
         "budget",
         "What the connections of clients hold together",

@@ -5,7 +5,7 @@ const KIB: usize = 1 << 10;
 
 #[test]
 fn what_is_charged_is_given_back() {
-    let budget = Budget::new(10 * KIB);
+    let budget = Budget::new("test", 10 * KIB);
     let mut charge = budget.try_charge(4 * KIB).unwrap();
     assert!(charge.try_grow_to(6 * KIB) && charge.try_grow_to(5 * KIB));
     assert_eq!((charge.bytes(), budget.bytes()), (6 * KIB, 6 << 10));
@@ -23,7 +23,7 @@ fn what_is_charged_is_given_back() {
 /// Each of them holds half of what it needs, and none would go on.
 #[tokio::test(start_paused = true)]
 async fn charges_that_grow_do_not_wait_for_each_other_for_ever() {
-    let budget = Budget::new(10 * KIB);
+    let budget = Budget::new("test", 10 * KIB);
     let grow = || {
         let budget = Arc::clone(&budget);
         async move {
@@ -48,7 +48,7 @@ async fn charges_that_grow_do_not_wait_for_each_other_for_ever() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_larger_than_the_budget_has_its_turn_and_others_their_deadline() {
-    let budget = Budget::new(10 * KIB);
+    let budget = Budget::new("test", 10 * KIB);
     let small = budget.try_charge(KIB).unwrap();
     let large = Arc::clone(&budget).charge(100 * KIB).await;
     assert_eq!((large.bytes(), budget.bytes()), (100 * KIB, 101 << 10));
@@ -65,7 +65,7 @@ async fn what_is_larger_than_the_budget_has_its_turn_and_others_their_deadline()
 
 #[test]
 fn bytes_hold_a_charge_until_the_last_clone_is_gone() {
-    let budget = Budget::new(10 * KIB);
+    let budget = Budget::new("test", 10 * KIB);
     let bytes = hold(Bytes::from(vec![7; 2000]), budget.try_charge(2000).unwrap());
     let part = bytes.slice(..10);
     drop(bytes);

@@ -104,7 +104,10 @@ impl Reader {
         deadline: Instant,
     ) -> Reply {
         let turn = timeout_at(deadline, Arc::clone(&session.large_reply).acquire_owned()).await;
-        let Ok(Ok(turn)) = turn else { return Reply::busy() };
+        let Ok(Ok(turn)) = turn else {
+            self.budgets.replies.refuse();
+            return Reply::busy();
+        };
         let command = Arc::new(command);
         let (of, reader) = (Arc::clone(&command), Arc::clone(&self));
         let bytes_max = beside(move || {

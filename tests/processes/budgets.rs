@@ -63,6 +63,7 @@ fn topic_lists_that_a_client_does_not_read_take_the_memory_of_one() {
     assert!(client.next().unwrap().body.len() > 10_000_000, "the first one is answered");
     drop(client);
     until("all is given back", || budget(&node, "replies") == 0);
+    until("the memory too", || node.resident_kib() < before + 50 * 1024);
 }
 
 #[test]

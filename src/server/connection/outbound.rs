@@ -103,7 +103,11 @@ impl Outbound {
     /// Charges what the buffer holds, if the budget has room.
     pub(super) fn cover(&mut self) {
         let copied = self.copied();
+        let before = self.covered;
         self.covered = copied <= FREE_BYTES || self.charge_for(copied);
+        if before && !self.covered {
+            self.budgets.small_replies.wait();
+        }
     }
 
     fn charge_for(&mut self, copied: usize) -> bool {

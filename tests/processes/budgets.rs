@@ -115,6 +115,7 @@ fn frames_that_are_not_finished_take_their_budget_and_are_closed() {
     let grown = (node.peak_resident_kib() - before) / 1024;
     assert!(grown < 64 + 16 + 70, "{grown} MiB for a budget of 64 MiB, and one frame");
     assert_eq!((budget(&node, "frames"), budget(&node, "small_frames")), (0, 0));
+    until("the memory is given back", || node.resident_kib() < before + 50 * 1024);
     for sender in sending {
         sender.join().unwrap();
     }

@@ -45,9 +45,8 @@ impl Inbound {
         let small = frame_bytes <= SMALL_BYTES;
         let budget = if small { &self.budgets.small_frames } else { &self.budgets.frames };
         std::task::ready!(poll_charge(&mut self.charge, &mut self.waiting, budget, capacity, cx));
-        let mut larger = BytesMut::with_capacity(capacity);
-        larger.extend_from_slice(&self.buffer);
-        self.buffer = larger;
+        // Grows in place: the kernel moves pages, and gets them back at the end.
+        self.buffer.reserve(capacity - received);
         Poll::Ready(())
     }
 

@@ -7,7 +7,8 @@
 //!
 //! From the bottom up, each module uses only those above it in this list:
 //!
-//! - [`counter`], `warn_limit`: a counter for metrics, a limit for warnings that a peer can cause.
+//! - [`counter`], `warn_limit`: a counter for metrics, a limit for warnings that a peer can cause. [`budget`]: the bytes
+//!   that all client connections may hold together.
 //! - `printable`: text of others as a log or a terminal may show it. `logging`: the log of a node.
 //! - [`wire`]: bytes ⇄ [`wire::RemotingCommand`].
 //! - [`protocol`]: [`wire::RemotingCommand`] ⇄ [`protocol::Request`] and [`protocol::Reply`], and their JSON bodies.
@@ -22,6 +23,7 @@
 //! - [`config`]: the settings of a node from flags, environment and file; [`cli`]: the command line.
 
 pub mod admin;
+pub mod budget;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod checks;

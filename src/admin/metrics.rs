@@ -2,6 +2,7 @@
 //! value from outside (topic, address).
 
 use super::api::{CountsView, Readiness};
+use crate::budget::{Budget, Budgets};
 use crate::counter::Counter;
 use crate::liveness::Totals;
 use crate::logging;
@@ -42,6 +43,7 @@ impl Collector for NodeMetrics {
         node(&mut out, &self.0.node.status(), &Readiness::of(&self.0))?;
         tables(&mut out, &self.0)?;
         port(&mut out, &self.0)?;
+        budgets(&mut out, self.0.service.budgets())?;
         registrations(&mut out, &self.0)?;
         liveness(&mut out, &self.0)
     }
@@ -94,6 +96,23 @@ impl Out<'_> {
     ) -> fmt::Result {
         let values = counters.map(|(value, counter)| (value.to_owned(), counter.get()));
         self.counters(name, help, label, values)
+    }
+
+    /// Writes values of now as one family.
+    fn gauges(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<&Unit>,
+        label: &'static str,
+        values: impl IntoIterator<Item = (String, u64)>,
+    ) -> fmt::Result {
+        let mut family = self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?;
+        for (value, now) in values {
+            let now = i64::try_from(now).unwrap_or(i64::MAX);
+            ConstGauge::new(now).encode(family.encode_family(&[(label, value)])?)?;
+        }
+        Ok(())
     }
 
     /// Writes values as one family.
@@ -195,6 +214,7 @@ fn port(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {
         ("broken_frame", &c.closed_broken_frame),
         ("tls", &c.closed_tls),
         ("slow_reader", &c.closed_slow_reader),
+        ("slow_frame", &c.closed_slow_frame),
         ("broker_expired", &c.closed_expired),
         ("node_removed", &c.closed_removed),
     ];
@@ -212,7 +232,7 @@ fn port(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {
     )?;
     out.gauge(
         "requests_in_flight_body",
-        "Bodies of the requests in flight",
+        "Bytes of the requests in flight",
         Some(&Unit::Bytes),
         c.in_flight_bytes_now.get(),
     )?;
@@ -222,6 +242,36 @@ fn port(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {
     out.counted("route_cache_lookups", "Look-ups in the route cache", "result", lookups)?;
     out.counter("received", "Bytes received", Some(&Unit::Bytes), c.received_bytes.get())?;
     out.counter("sent", "Bytes sent", Some(&Unit::Bytes), c.sent_bytes.get())
+}
+
+fn budgets(out: &mut Out<'_>, budgets: &Budgets) -> fmt::Result {
+    let of_each = |value: fn(&Budget) -> u64| budgets.all().map(|of| (of.kind.to_owned(), value(of)));
+    out.gauges(
+        "budget",
+        "What the connections of clients hold together",
+        Some(&Unit::Bytes),
+        "kind",
+        of_each(Budget::bytes),
+    )?;
+    out.gauges(
+        "budget_limit",
+        "Limit of what they may hold; one of them at a time may go beyond",
+        Some(&Unit::Bytes),
+        "kind",
+        of_each(Budget::bytes_max),
+    )?;
+    out.counters(
+        "budget_waits",
+        "Frames, registrations and replies that waited since a budget was full",
+        "kind",
+        of_each(|budget| budget.waited.get()),
+    )?;
+    out.counters(
+        "budget_refusals",
+        "Requests answered SYSTEM_BUSY since a budget was full",
+        "kind",
+        of_each(|budget| budget.refused.get()),
+    )
 }
 
 fn registrations(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {

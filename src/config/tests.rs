@@ -120,6 +120,8 @@ fn what_is_shown_is_read_again_as_it_is() {
          peerListen=127.0.0.2:2\nhttpListen=127.0.0.3:3\nserializeType=ROCKETMQ\nconfigBlackList=a;b\n\
          readMode=linearizable\npeerSecretFile={}\nserverChannelMaxIdleTimeSeconds=1\nconnectionsMax=1\n\
          requestsInFlightMax=1\nrequestsInFlightPerConnectionMax=1\nrequestsInFlightBytesMax=2000000\n\
+         incompleteFramesBytesMax=2000000\nparsedRegistrationsBytesMax=2000000\n\
+         unsentRepliesBytesMax=2000000\nframeTimeoutSeconds=1\n\
          frameBytesMax=100000\nwriteBufferBytesMax=100000\nbrokerKeepAliveIdleSeconds=1\n\
          brokerKeepAliveIntervalSeconds=1\nbrokerTcpUserTimeoutMillis=1\nrouteCacheBytesMax=1\n\
          writeStallMillis=1\nregistrationBytesMax=2000000\nregistrationTopicsMax=1\nsessionsMax=1\n\

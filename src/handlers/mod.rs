@@ -9,6 +9,7 @@ pub mod kv;
 mod plan;
 mod read_context;
 pub mod replies;
+mod reply_bytes;
 pub mod route;
 pub mod settings;
 pub mod topic;
@@ -17,6 +18,7 @@ pub use codes::{CODES, is_from_broker};
 pub use plan::Plan;
 pub use read_context::ReadContext;
 pub use replies::ReplyShape;
+pub use reply_bytes::{reads_whole_table, reply_bytes_max};
 pub use settings::{JAVA_PATHS, NodeSettings};
 
 use crate::protocol::{Reply, Request, remarks};
@@ -79,17 +81,4 @@ pub fn denies(request: &Request<'_>, reply: &Reply, table: &RouteInfo) -> bool {
         Request::GetMemberGroup(ask) => ask.broker.is_none_or(|broker| table.group(broker).is_none()),
         _ => matches!(reply.code, result::TOPIC_NOT_EXIST | result::QUERY_NOT_FOUND),
     }
-}
-
-/// Whether a read goes over the whole table: on a large table it would delay the look-ups of its thread.
-#[must_use]
-pub fn reads_whole_table(request: &Request<'_>) -> bool {
-    matches!(
-        request,
-        Request::ListTopics(_)
-            | Request::ListClusterTopics(_)
-            | Request::ListSystemTopics
-            | Request::GetClusterInfo
-            | Request::ListKv(_)
-    )
 }

@@ -79,6 +79,12 @@ pub fn too_many_bytes(what: &str, bytes: usize, bytes_max: usize) -> String {
     format!("{what} have {bytes} bytes, at most {bytes_max} are allowed")
 }
 
+/// A registration that is larger than allowed once it is inflated.
+#[must_use]
+pub fn too_many_inflated_bytes(bytes_max: u64) -> String {
+    format!("the registration has more than {bytes_max} bytes when it is inflated: no more are allowed")
+}
+
 /// PUT_KV_CONFIG: a namespace or key that no tool can name.
 #[must_use]
 pub fn bad_kv_name(what: &str) -> String {

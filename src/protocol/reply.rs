@@ -82,10 +82,18 @@ impl Reply {
     /// Appends the response to request `opaque` to `out`, in the server's own serialization. A header whose length does
     /// not fit its three bytes would break the connection: the client gets an error instead.
     pub fn encode(&self, opaque: i32, serialization: Serialization, out: &mut BytesMut) {
+        if self.encode_head(opaque, serialization, out) {
+            out.extend_from_slice(&self.body);
+        }
+    }
+
+    /// As [`Reply::encode`], but leaves the body to the caller. `false`: the client gets an error, which has none.
+    pub fn encode_head(&self, opaque: i32, serialization: Serialization, out: &mut BytesMut) -> bool {
         let start = out.len();
-        wire::encode(&self.head(opaque), &self.body, serialization, out);
-        let header_bytes = out.len() - start - self.body.len();
-        if header_bytes > CLIENT_HEADER_BYTES_MAX {
+        wire::encode_head(&self.head(opaque), self.body.len(), serialization, out);
+        let header_bytes = out.len() - start;
+        let fits = header_bytes <= CLIENT_HEADER_BYTES_MAX;
+        if !fits {
             out.truncate(start);
             let instead = Self::error(remarks::too_many_bytes(
                 "the fields of the reply",
@@ -94,6 +102,7 @@ impl Reply {
             ));
             wire::encode(&instead.head(opaque), &instead.body, serialization, out);
         }
+        fits
     }
 }
 

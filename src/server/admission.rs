@@ -1,6 +1,7 @@
 //! The one place that admits a connection or a request.
 
 use super::{Counters, Limits};
+use crate::budget::SMALL_BYTES;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -42,16 +43,18 @@ impl Admission {
         Some(ConnectionPermit { counters: Arc::clone(&self.counters), in_flight: Arc::default() })
     }
 
-    /// Admits a request with a body of `bytes` whose response comes later. `None`: SYSTEM_BUSY. Threads that admit at
-    /// the same moment may exceed the limits over all connections by one request each.
+    /// Admits a request of `bytes` whose response comes later. `None`: SYSTEM_BUSY. Threads that admit at the same
+    /// moment may exceed the limits over all connections by one request each.
     pub(super) fn request(&self, connection: &ConnectionPermit, bytes: usize) -> Option<RequestPermit> {
         if connection.in_flight.load(Ordering::Relaxed) >= self.limits.in_flight_per_connection {
             self.counters.busy_connection.add_one();
             return None;
         }
+        let bytes_max = self.limits.in_flight_bytes as u64;
+        let bytes_max = if bytes > SMALL_BYTES { bytes_max - bytes_max / 8 } else { bytes_max };
         let bytes = bytes as u64;
         let full = self.counters.in_flight_now.get() >= self.limits.in_flight as u64
-            || self.counters.in_flight_bytes_now.get() + bytes > self.limits.in_flight_bytes as u64;
+            || self.counters.in_flight_bytes_now.get() + bytes > bytes_max;
         if full {
             self.counters.busy_server.add_one();
             return None;
@@ -125,5 +128,15 @@ mod tests {
         assert!(admission.request(&connection, 60).is_none());
         drop(held);
         assert!(admission.request(&connection, 60).is_some());
+    }
+
+    #[test]
+    fn large_bodies_leave_room_for_small_ones() {
+        let admission = admission(Limits { in_flight_bytes: 8 * SMALL_BYTES, ..Limits::default() });
+        let connection = admission.connection().unwrap();
+        let held = admission.request(&connection, 6 * SMALL_BYTES);
+        assert!(held.is_some());
+        assert!(admission.request(&connection, 2 * SMALL_BYTES).is_none());
+        assert!(admission.request(&connection, SMALL_BYTES).is_some());
     }
 }

@@ -21,6 +21,8 @@ pub struct Counters {
     pub closed_tls: Counter,
     /// Connections closed since the peer did not read its responses: `Limits::write_buffer_bytes`.
     pub closed_slow_reader: Counter,
+    /// Connections closed since a frame took too long: `Limits::frame_time`.
+    pub closed_slow_frame: Counter,
     /// Connections closed since their broker expired.
     pub closed_expired: Counter,
     /// Connections closed since this node was removed from its cluster.
@@ -33,7 +35,7 @@ pub struct Counters {
     pub busy_server: Counter,
     /// Requests in flight now.
     pub in_flight_now: Counter,
-    /// Bytes of their bodies.
+    /// Their bytes.
     pub in_flight_bytes_now: Counter,
     /// Bytes received.
     pub received_bytes: Counter,

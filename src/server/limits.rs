@@ -12,12 +12,14 @@ pub struct Limits {
     pub in_flight_per_connection: usize,
     /// The same over all connections.
     pub in_flight: usize,
-    /// Bytes of such requests' bodies over all connections; beyond, SYSTEM_BUSY.
+    /// Bytes of such requests over all connections; beyond, SYSTEM_BUSY. An eighth is for those up to 64 KiB.
     pub in_flight_bytes: usize,
     /// Largest frame, its length field included, bytes. A longer one closes the connection.
     pub frame_bytes: usize,
-    /// Responses that a peer has not read yet, bytes. Beyond, the server decodes no more of its requests, and closes
-    /// the connection when the peer reads nothing for `write_stall`.
+    /// Time for a frame, from its first byte to its last. One that takes longer closes the connection.
+    pub frame_time: Duration,
+    /// Responses that a peer has not read yet, bytes. Beyond, the server reads and carries out no more of its requests,
+    /// and closes the connection when the peer reads nothing for `write_stall`.
     pub write_buffer_bytes: usize,
     /// See `write_buffer_bytes`.
     pub write_stall: Duration,
@@ -35,8 +37,9 @@ impl Default for Limits {
             in_flight: 65_536,
             in_flight_bytes: 1 << 30,
             frame_bytes: crate::wire::FRAME_MAX_BYTES,
-            write_buffer_bytes: 32 << 20,
-            write_stall: Duration::from_secs(3),
+            frame_time: Duration::from_secs(30),
+            write_buffer_bytes: 1 << 20,
+            write_stall: Duration::from_secs(10),
             idle: Duration::from_secs(120),
             drain: Duration::from_secs(2),
         }

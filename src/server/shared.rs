@@ -29,5 +29,6 @@ pub(super) struct Warnings {
     pub(super) refused: WarnLimit,
     pub(super) busy: WarnLimit,
     pub(super) slow_reader: WarnLimit,
+    pub(super) slow_frame: WarnLimit,
     pub(super) accept: WarnLimit,
 }

@@ -20,6 +20,7 @@ pub use readiness::{ReadinessOptions, Ready};
 pub use registration::RegistrationCounters;
 pub(crate) use session::Session;
 
+use crate::budget::Budgets;
 use crate::counter::Counter;
 use crate::handlers::{self, NodeSettings, Plan, ReplyShape, replies};
 use crate::liveness::{ClosedBy, Liveness, SessionId, SessionsFull, Strength};
@@ -51,6 +52,7 @@ pub struct Service {
     reader: Arc<Reader>,
     proposer: Arc<Proposer>,
     registrar: Arc<Registrar>,
+    budgets: Arc<Budgets>,
     /// Outcomes of registrations.
     pub registrations: Arc<RegistrationCounters>,
     /// BROKER_HEARTBEAT requests of brokers that are not in the table of this node.
@@ -70,11 +72,13 @@ impl Service {
         let readiness = Arc::new(Readiness::default());
         let proposer = Arc::new(Proposer::new(node.clone(), options.node_id, runtime));
         let registrations = Arc::new(RegistrationCounters::default());
+        let budgets = Arc::new(Budgets::new(&options.budgets));
         let registrar = Registrar::new(
             node.clone(),
             liveness.clone(),
             Arc::clone(&proposer),
             options.registration,
+            Arc::clone(&budgets),
             Arc::clone(&registrations),
         );
         let reader = Reader {
@@ -83,6 +87,7 @@ impl Service {
             settings,
             readiness: Arc::clone(&readiness),
             routes: RouteCache::new(options.route_cache_bytes),
+            budgets: Arc::clone(&budgets),
             started: Instant::now(),
         };
         Self {
@@ -93,6 +98,7 @@ impl Service {
             reader: Arc::new(reader),
             proposer,
             registrar: Arc::new(registrar),
+            budgets,
             registrations,
             heartbeats_unknown: Counter::default(),
         }
@@ -118,6 +124,12 @@ impl Service {
     /// The node stops: from now on look-ups get the reply "not ready", and writes are refused.
     pub fn stop(&self) {
         self.readiness.stop();
+    }
+
+    /// What the connections of clients hold together.
+    #[must_use]
+    pub fn budgets(&self) -> &Arc<Budgets> {
+        &self.budgets
     }
 
     /// Encoded routes.
@@ -174,7 +186,8 @@ impl Service {
                 }
                 drop(request);
                 let deadline = Instant::now() + self.options.request_deadline;
-                let read = DelayedRead { command, mode, options, deadline, large };
+                let session = Arc::clone(session);
+                let read = DelayedRead { session, command, mode, options, deadline, large };
                 Progress::Concurrent(Box::pin(Arc::clone(&self.reader).read_later(read)))
             }
             Plan::Propose(..) | Plan::Register(_) if self.readiness.is_stopping() => {

@@ -1,6 +1,7 @@
 //! Settings of the service.
 
 use super::ReadinessOptions;
+use crate::budget::BudgetLimits;
 use crate::protocol::ReadMode;
 use crate::protocol::registration::RegistrationLimits;
 use std::time::Duration;
@@ -16,6 +17,8 @@ pub struct ServiceOptions {
     pub readiness: ReadinessOptions,
     /// Size of the route cache, bytes.
     pub route_cache_bytes: usize,
+    /// What the connections of clients may hold together.
+    pub budgets: BudgetLimits,
     /// Limits of one registration.
     pub registration: RegistrationLimits,
     /// Deadline of a write, and of a read that has to wait.
@@ -33,6 +36,7 @@ impl ServiceOptions {
             read_mode: ReadMode::Local,
             readiness: ReadinessOptions::default(),
             route_cache_bytes: 64 << 20,
+            budgets: BudgetLimits::default(),
             registration: RegistrationLimits::default(),
             request_deadline: Duration::from_millis(2_500),
             registration_deadline: Duration::from_secs(15),

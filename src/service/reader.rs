@@ -3,6 +3,8 @@
 use super::progress::Progress;
 use super::readiness::{Readiness, Ready};
 use super::revision::with_revision;
+use super::session::Session;
+use crate::budget::{self, Budgets, SMALL_BYTES};
 use crate::handlers::{self, NodeSettings, ReadContext, replies};
 use crate::liveness::Liveness;
 use crate::protocol::{ReadMode, ReadOptions, Reply, Request};
@@ -13,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use storage::RouteInfo;
 use storage::route_info::BrokerKey;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 /// Topics from which on a read of the whole table leaves the connections' threads.
 const LARGE_TABLE_TOPICS: usize = 4_000;
@@ -25,11 +27,13 @@ pub(super) struct Reader {
     pub(super) settings: NodeSettings,
     pub(super) readiness: Arc<Readiness>,
     pub(super) routes: RouteCache,
+    pub(super) budgets: Arc<Budgets>,
     pub(super) started: Instant,
 }
 
 /// A read that cannot be answered at once.
 pub(super) struct DelayedRead {
+    pub(super) session: Arc<Session>,
     pub(super) command: RemotingCommand,
     pub(super) mode: ReadMode,
     pub(super) options: ReadOptions,
@@ -44,8 +48,19 @@ impl Reader {
         handlers::reads_whole_table(request) && table.topics().len() > LARGE_TABLE_TOPICS
     }
 
-    /// Answers from these tables. `is_newest`: they have what was acknowledged before the request came.
+    /// Answers from these tables. `is_newest`: they have what was acknowledged before the request came. A large reply that
+    /// finds no room in the budget becomes SYSTEM_BUSY.
     pub(super) fn read(
+        &self,
+        request: &Request<'_>,
+        options: ReadOptions,
+        table: &RouteInfo,
+        is_newest: bool,
+    ) -> Reply {
+        charged(self.answer(request, options, table, is_newest), &self.budgets)
+    }
+
+    fn answer(
         &self,
         request: &Request<'_>,
         options: ReadOptions,
@@ -79,26 +94,75 @@ impl Reader {
 
     /// Waits until this node may answer in the requested mode, and answers.
     pub(super) async fn read_later(self: Arc<Self>, read: DelayedRead) -> Progress {
-        let DelayedRead { command, mode, options, deadline, large } = read;
-        let waited = match mode {
+        let waited = match read.mode {
             ReadMode::Local => Ok(()),
-            ReadMode::MinRevision(revision) => self.node.wait_applied(revision, deadline).await,
-            ReadMode::Linearizable => self.node.read_barrier(deadline).await.map(|_| ()),
+            ReadMode::MinRevision(revision) => self.node.wait_applied(revision, read.deadline).await,
+            ReadMode::Linearizable => self.node.read_barrier(read.deadline).await.map(|_| ()),
         };
         if let Err(error) = waited {
             return Progress::Done(replies::of_read_error(&error));
         }
-        let read = move || {
-            let request = Request::parse(&command)?;
-            let is_newest = mode == ReadMode::Linearizable;
-            Ok(self.read(&request, options, &self.node.table(), is_newest))
-        };
         // A small read is not worth a thread, and a simulation has only one.
-        let reply: Result<Result<Reply, Reply>, _> =
-            if large { tokio::task::spawn_blocking(read).await } else { Ok(read()) };
-        Progress::Done(match reply {
-            Ok(Ok(reply) | Err(reply)) => reply,
-            Err(_) => Reply::error("the read was given up"),
-        })
+        if read.large {
+            return Progress::Done(self.read_large(read).await);
+        }
+        let request = Request::parse(&read.command);
+        Progress::Done(request.map_or_else(
+            |refused| refused,
+            |request| self.read(&request, read.options, &self.node.table(), read.is_newest()),
+        ))
     }
+
+    /// Answers with a large reply: once the one before it was sent over the connection, and charged before it is made.
+    async fn read_large(self: Arc<Self>, read: DelayedRead) -> Reply {
+        let turn = timeout_at(read.deadline, Arc::clone(&read.session.large_reply).acquire_owned()).await;
+        let Ok(Ok(turn)) = turn else {
+            self.budgets.replies.refuse();
+            return Reply::busy();
+        };
+        let (deadline, read) = (read.deadline, Arc::new(read));
+        let (of, reader) = (Arc::clone(&read), Arc::clone(&self));
+        let bytes_max = beside(move || {
+            let request = Request::parse(&of.command);
+            request.map(|request| handlers::reply_bytes_max(&request, &reader.node.table()))
+        });
+        let bytes_max = match bytes_max.await {
+            Ok(Ok(bytes_max)) => bytes_max,
+            Ok(Err(refused)) | Err(refused) => return refused,
+        };
+        let Some(mut charge) = self.budgets.replies.charge_by(deadline, bytes_max).await else {
+            return Reply::busy();
+        };
+        let answer = beside(move || {
+            let answer = |request| self.answer(&request, read.options, &self.node.table(), read.is_newest());
+            Request::parse(&read.command).map_or_else(|refused| refused, answer)
+        });
+        let mut reply = answer.await.unwrap_or_else(|given_up| given_up);
+        if !reply.body.is_empty() {
+            charge.shrink_to(reply.body.len());
+            reply.body = budget::hold(reply.body, (charge, turn));
+        }
+        reply
+    }
+}
+
+impl DelayedRead {
+    /// Whether the tables that it reads have what was acknowledged before it came.
+    fn is_newest(&self) -> bool {
+        self.mode == ReadMode::Linearizable
+    }
+}
+
+/// Charges the body of a reply if it is large.
+pub(super) fn charged(mut reply: Reply, budgets: &Budgets) -> Reply {
+    if reply.body.len() > SMALL_BYTES {
+        let Some(charge) = budgets.replies.charge_or_refuse(reply.body.len()) else { return Reply::busy() };
+        reply.body = budget::hold(reply.body, charge);
+    }
+    reply
+}
+
+/// Runs work beside the connections' threads.
+async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Reply> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| Reply::error("the read was given up"))
 }

@@ -89,6 +89,16 @@ impl Decoder {
         self.proxied
     }
 
+    /// Bytes of the frame at the front, its length field included, if its length is there and allowed. The frame itself
+    /// may be incomplete.
+    #[must_use]
+    pub fn front_bytes(&self, buf: &BytesMut) -> Option<usize> {
+        if self.stage != Stage::Frames {
+            return None;
+        }
+        Some(self.frame_length(buf).ok()?? + LENGTH_BYTES)
+    }
+
     /// Takes the next command from the front of `buf`; `None` when more bytes are needed.
     ///
     /// # Errors

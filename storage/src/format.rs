@@ -5,6 +5,7 @@
 use crate::limits::VALUE_BYTES_MAX;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::io::{self, Write};
 
 /// Format of encoded values: the first byte of each.
 pub const FORMAT: u8 = 1;
@@ -27,12 +28,12 @@ pub enum FormatError {
         found: u8,
     },
     /// Too many bytes.
-    #[error("{what} has {bytes} bytes, at most {VALUE_BYTES_MAX} are encoded or decoded")]
+    #[error("{what} is too large: at most {bytes_max} bytes are encoded or decoded")]
     TooLarge {
         /// What was to be written or read.
         what: &'static str,
-        /// Its size.
-        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
     },
     /// Broken.
     #[error("{what} does not decode: {reason}")]
@@ -59,11 +60,48 @@ const GROWTH: usize = 16;
 /// # Errors
 /// When the value is larger than [`VALUE_BYTES_MAX`].
 pub fn encode<T: Serialize>(what: &'static str, value: &T) -> Result<Vec<u8>, FormatError> {
-    let mut bytes = vec![FORMAT];
-    bincode::serde::encode_into_std_write(value, &mut bytes, bincode::config::standard())
-        .map_err(|e| FormatError::Broken { what, reason: e.to_string() })?;
-    check_size(what, bytes.len() - 1)?;
-    Ok(bytes)
+    encode_within(what, value, VALUE_BYTES_MAX)
+}
+
+/// As [`encode`], with a smaller limit. Encoding ends at the limit: a value that is much larger takes no more memory.
+///
+/// # Errors
+/// When the value is larger than `bytes_max`.
+pub fn encode_within<T: Serialize>(
+    what: &'static str,
+    value: &T,
+    bytes_max: usize,
+) -> Result<Vec<u8>, FormatError> {
+    let mut out = Within { bytes: vec![FORMAT], left: bytes_max, full: false };
+    match bincode::serde::encode_into_std_write(value, &mut out, bincode::config::standard()) {
+        Ok(_) => Ok(out.bytes),
+        Err(_) if out.full => Err(FormatError::TooLarge { what, bytes_max }),
+        Err(e) => Err(FormatError::Broken { what, reason: e.to_string() }),
+    }
+}
+
+/// Bytes with a limit.
+struct Within {
+    bytes: Vec<u8>,
+    left: usize,
+    /// Whether the limit was met.
+    full: bool,
+}
+
+impl Write for Within {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(left) = self.left.checked_sub(bytes.len()) else {
+            self.full = true;
+            return Err(io::ErrorKind::FileTooLarge.into());
+        };
+        self.left = left;
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Decodes what [`encode`] wrote. Trailing bytes are an error.
@@ -100,7 +138,8 @@ fn decode_within<T: DeserializeOwned, const LIMIT: usize>(
 }
 
 fn check_size(what: &'static str, bytes: usize) -> Result<(), FormatError> {
-    if bytes > VALUE_BYTES_MAX { Err(FormatError::TooLarge { what, bytes }) } else { Ok(()) }
+    let bytes_max = VALUE_BYTES_MAX;
+    if bytes > bytes_max { Err(FormatError::TooLarge { what, bytes_max }) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -141,8 +180,20 @@ mod tests {
         for refused in [encode("text", &(text + "a")).unwrap_err(), {
             decode::<String>("text", &[&*bytes, b"a"].concat()).unwrap_err()
         }] {
-            assert!(matches!(refused, FormatError::TooLarge { bytes, .. } if bytes == VALUE_BYTES_MAX + 1));
+            assert!(matches!(refused, FormatError::TooLarge { .. }), "{refused}");
         }
+    }
+
+    #[test]
+    fn encoding_ends_at_its_limit() {
+        let texts = vec!["a".repeat(100); 1_000];
+        let bytes = encode("texts", &texts).unwrap();
+        assert!(encode_within("texts", &texts, bytes.len() - 1).unwrap() == bytes);
+        let refused = encode_within("texts", &texts, bytes.len() - 2).unwrap_err();
+        assert!(matches!(refused, FormatError::TooLarge { bytes_max, .. } if bytes_max == bytes.len() - 2));
+        let mut out = Within { bytes: Vec::new(), left: 50_000, full: false };
+        bincode::serde::encode_into_std_write(&texts, &mut out, bincode::config::standard()).unwrap_err();
+        assert!(out.full && out.bytes.capacity() < 101_000, "{} bytes", out.bytes.capacity());
     }
 
     #[test]

@@ -275,3 +275,72 @@ async fn a_stopping_node_answers_what_is_under_way_and_closes() {
     assert!(client.is_closed().await);
     stopping.await.unwrap();
 }
+
+/// One byte now and then keeps a connection from being idle.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frame_that_trickles_in_loses_its_place_and_whole_frames_keep_theirs() {
+    let frame_time = Duration::from_millis(400);
+    let node = Node::alone_with(|config| {
+        config.server.limits.connections = 3;
+        config.server.limits.frame_time = frame_time;
+    })
+    .await;
+    let mut steady = Client::connect(node.address()).await;
+    steady.done(&request(code::GET_NAMESRV_CONFIG, &[])).await;
+    let frame = bytes_of(&request(code::GET_NAMESRV_CONFIG, &[("long", &"x".repeat(1_000))]));
+    let begun = Instant::now();
+    let trickle = async || {
+        let mut client = Client::connect(node.address()).await;
+        for byte in &frame {
+            if client.stream.write_all(&[*byte]).await.is_err() {
+                break;
+            }
+            tokio::time::sleep(frame_time / 20).await;
+        }
+        assert!(client.is_closed().await);
+    };
+    let keep_busy = async {
+        while begun.elapsed() < frame_time * 3 {
+            steady.send_bytes(&frame[..500]).await;
+            tokio::time::sleep(frame_time / 8).await;
+            steady.send_bytes(&frame[500..]).await;
+            assert_eq!(steady.next().await.unwrap().code, 0);
+        }
+    };
+    let all = futures_util::future::join3(trickle(), trickle(), keep_busy);
+    timeout(PATIENCE, all).await.expect("they keep their places");
+    let counters = node.running.server.counters();
+    assert_eq!((counters.closed_slow_frame.get(), counters.closed_by_peer.get()), (2, 0));
+    assert_eq!(
+        Client::connect(node.address()).await.ask(&request(code::GET_NAMESRV_CONFIG, &[])).await.code,
+        0
+    );
+    node.stop().await;
+}
+
+/// Its answers fill the sockets, one of them waits in the node, and the other requests wait for that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_of_a_peer_that_reads_late_wait_and_are_all_answered() {
+    let node = Node::alone_with(|config| config.server.limits.write_buffer_bytes = 64 << 10).await;
+    let mut other = Client::connect(node.address()).await;
+    other.done(&Broker::new(&"b".repeat(200), 3_000).register()).await;
+    let list = request(code::GET_ALL_TOPIC_LIST_FROM_NAMESERVER, &[]);
+    let list_bytes = other.done(&list).await.body.len() as u64;
+    // Few enough for one read: no later one brings the server back to those that wait.
+    let requests: Vec<_> =
+        (0..40).map(|n| if n < 30 { list.clone() } else { request(code::GET_NAMESRV_CONFIG, &[]) }).collect();
+    let mut late = Client::connect(node.address()).await;
+    late.send_bytes(&requests.iter().flat_map(bytes_of).collect::<Vec<u8>>()).await;
+    let budgets = node.running.service.budgets();
+    until("an answer waits", async || budgets.replies.bytes() > list_bytes / 2).await;
+    for _ in 0..10 {
+        other.done(&request(code::GET_NAMESRV_CONFIG, &[])).await;
+        assert!(budgets.replies.bytes() < 2 * list_bytes, "more than one answer waits");
+    }
+    for request in &requests {
+        let answer = late.next().await.expect("it was closed");
+        assert_eq!((answer.opaque, answer.code), (request.opaque, 0));
+    }
+    until("all is given back", async || budgets.replies.bytes() == 0).await;
+    node.stop().await;
+}

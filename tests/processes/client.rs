@@ -2,6 +2,8 @@
 
 use crate::process::PATIENCE;
 use bytes::BytesMut;
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 use raft_namesrv::wire::{Decoder, RemotingCommand, codes::request as code, encode};
 use serde_json::json;
 use std::io::{self, ErrorKind, Read, Write};
@@ -48,6 +50,38 @@ pub(crate) fn registration_in(
         ("haServerAddr", address),
     ];
     request(code::REGISTER_BROKER, &fields).with_body(body.to_string().into_bytes())
+}
+
+/// REGISTER_BROKER of a master with these topics, in a compressed body.
+pub(crate) fn compressed_registration(
+    name: &str,
+    topics: impl ExactSizeIterator<Item = String>,
+) -> RemotingCommand {
+    let mut body = ZlibEncoder::new(Vec::new(), Compression::fast());
+    let number = |body: &mut ZlibEncoder<Vec<u8>>, number: usize| {
+        body.write_all(&u32::try_from(number).unwrap().to_be_bytes()).unwrap();
+    };
+    let part = |body: &mut ZlibEncoder<Vec<u8>>, bytes: &[u8]| {
+        number(body, bytes.len());
+        body.write_all(bytes).unwrap();
+    };
+    part(&mut body, br#"{"counter":1,"stateVersion":0,"timestamp":1700000000000}"#);
+    number(&mut body, topics.len());
+    for topic in topics {
+        part(&mut body, format!("{topic} 4 4 6 SINGLE_TAG {{}}").as_bytes());
+    }
+    part(&mut body, b"[]");
+    number(&mut body, 0);
+    let address = format!("{name}.test:10911");
+    let fields = [
+        ("brokerName", name),
+        ("brokerId", "0"),
+        ("brokerAddr", &address),
+        ("clusterName", "C"),
+        ("haServerAddr", &address),
+        ("compressed", "true"),
+    ];
+    request(code::REGISTER_BROKER, &fields).with_body(body.finish().unwrap())
 }
 
 /// A connection to a node.

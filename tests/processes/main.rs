@@ -6,6 +6,7 @@
 
 mod acting_master;
 mod addresses;
+mod budgets;
 mod client;
 mod commands;
 mod conflicts;

@@ -191,9 +191,18 @@ impl Node {
 
     /// Its memory.
     pub(crate) fn resident_kib(&self) -> usize {
+        self.memory_kib("VmRSS:")
+    }
+
+    /// The most that it had at one time.
+    pub(crate) fn peak_resident_kib(&self) -> usize {
+        self.memory_kib("VmHWM:")
+    }
+
+    fn memory_kib(&self, field: &str) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        resident.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+        let kib = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+        kib.trim().strip_suffix(" kB").unwrap().parse().unwrap()
     }
 
     /// Stops it as a debugger does, or lets it go on.

@@ -9,8 +9,9 @@ use crate::consensus::applied_state::AppliedStatePublisher;
 use crate::local::{LocalNode, background};
 use crate::peer::message::{Reply, Request};
 use std::sync::Arc;
+use storage::Command;
+use storage::format::{self, FormatError};
 use storage::limits::COMMAND_BYTES_MAX;
-use storage::{Command, format};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
@@ -158,11 +159,14 @@ impl Proposer {
 }
 
 fn measure(command: &Command, hash_seed: u64) -> Result<Measured, String> {
-    let encoded = format::encode("command", &command.change).map_err(|e| e.to_string())?;
-    let bytes = encoded.len() + ORIGIN_BYTES + command.origin.peer.len();
-    if bytes > COMMAND_BYTES_MAX {
-        return Err(format!("the command has {bytes} bytes, at most {COMMAND_BYTES_MAX} are taken"));
-    }
+    let beside = ORIGIN_BYTES + command.origin.peer.len();
+    let bytes_max = COMMAND_BYTES_MAX.saturating_sub(beside);
+    let encoded = format::encode_within("command", &command.change, bytes_max).map_err(|e| match e {
+        FormatError::TooLarge { .. } => {
+            format!("the command is too large: of its bytes at most {COMMAND_BYTES_MAX} are taken")
+        }
+        other => other.to_string(),
+    })?;
     let hash = xxhash_rust::xxh3::xxh3_128_with_seed(&encoded, hash_seed);
-    Ok(Measured { bytes, hash })
+    Ok(Measured { bytes: encoded.len() + beside, hash })
 }

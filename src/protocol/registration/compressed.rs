@@ -37,6 +37,15 @@ pub(super) fn parse(
     Ok(parsed)
 }
 
+/// How many bytes a body has when it is inflated; at most one more than `bytes_max`. It takes no memory for them.
+///
+/// # Errors
+/// The body is no zlib stream.
+pub(super) fn inflated_bytes(body: &[u8], bytes_max: u64) -> Result<u64, &'static str> {
+    let mut stream = ZlibDecoder::new(body).take(bytes_max.saturating_add(1));
+    std::io::copy(&mut stream, &mut std::io::sink()).map_err(|_| "no zlib stream")
+}
+
 /// The stream, part by part.
 struct Parts<'a> {
     stream: Take<ZlibDecoder<&'a [u8]>>,

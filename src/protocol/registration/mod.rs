@@ -134,6 +134,26 @@ pub fn parse_part(
     Ok(PartialRegistration { registration, blocks: each_once.then_some(blocks), skipped })
 }
 
+/// How many bytes a body has when it is inflated. Parsing takes about as much memory.
+///
+/// # Errors
+/// The reply that refuses a body that is no zlib stream, or too large.
+pub fn inflated_bytes(
+    header: &RegistrationHeader,
+    body: &[u8],
+    limits: RegistrationLimits,
+) -> Result<u64, Reply> {
+    if !header.compressed || header.version < WRAPPED_SINCE {
+        return Ok(body.len() as u64);
+    }
+    let bytes_max = limits.inflated_bytes;
+    match compressed::inflated_bytes(body, bytes_max) {
+        Ok(bytes) if bytes <= bytes_max => Ok(bytes),
+        Ok(_) => Err(Reply::error(remarks::too_many_inflated_bytes(bytes_max))),
+        Err(why) => Err(Reply::error(remarks::bad_body("registration", why))),
+    }
+}
+
 fn parse_body(
     header: &RegistrationHeader,
     body: &[u8],

@@ -17,6 +17,8 @@ pub(super) enum EndReason {
     BrokenFrame(WireError),
     /// The peer does not read its responses.
     SlowReader,
+    /// A frame was not there whole in time.
+    SlowFrame,
     /// Another task of this process closed it.
     Closed(CloseReason),
 }
@@ -50,6 +52,13 @@ impl EndReason {
                 counters.closed_slow_reader.add_one();
                 if let Some(held_back) = warnings.slow_reader.allow() {
                     tracing::warn!(%peer, held_back, "connection closed: the peer does not read its responses");
+                }
+            }
+            Self::SlowFrame => {
+                counters.closed_slow_frame.add_one();
+                if let Some(held_back) = warnings.slow_frame.allow() {
+                    let limit = shared.options.limits.frame_time;
+                    tracing::warn!(%peer, ?limit, held_back, "connection closed: a frame was not complete in time");
                 }
             }
             Self::Closed(CloseReason::BrokerExpired) => {

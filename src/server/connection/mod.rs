@@ -3,6 +3,8 @@
 
 mod buffered_stream;
 mod end_reason;
+mod inbound;
+mod outbound;
 mod requests;
 
 use super::admission::ConnectionPermit;
@@ -26,7 +28,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 /// A connection that was idle for this long frees its buffers.
 const FREE_BUFFERS_AFTER: Duration = Duration::from_secs(20);
@@ -51,6 +53,10 @@ struct Connection<S> {
     /// Whether a request came that only brokers send.
     of_broker: bool,
     heartbeat: RepeatedHeartbeat,
+    /// Whether there may be a whole frame that is not decoded.
+    undecoded: bool,
+    /// When the frame began of which a part is there; `None` while the server does not read it on.
+    frame_begun: Option<Instant>,
     messages: mpsc::UnboundedReceiver<ToConnection>,
     to_self: mpsc::UnboundedSender<ToConnection>,
     worker: Option<(mpsc::UnboundedSender<Task>, JoinHandle<()>)>,
@@ -70,13 +76,15 @@ pub(super) fn serve<S: ClientStream>(
     shared.registry.add(id, to_self.clone());
     async move {
         let mut connection = Connection {
-            stream: BufferedStream::new(stream, Arc::clone(&shared.counters)),
+            stream: BufferedStream::new(stream, Arc::clone(&shared.counters), shared.service.budgets()),
             decoder: Decoder::new(shared.options.limits.frame_bytes),
             timer: Box::pin(tokio::time::sleep(FREE_BUFFERS_AFTER.min(shared.options.limits.idle))),
             session: None,
             worker: None,
             of_broker: false,
             heartbeat: RepeatedHeartbeat::default(),
+            undecoded: false,
+            frame_begun: None,
             peer,
             id,
             permit,
@@ -99,31 +107,31 @@ impl<S: ClientStream> Connection<S> {
                     }
                 }
                 Event::Read(Ok(0) | Err(_)) | Event::Written(Err(_)) => return EndReason::Peer,
-                Event::Read(Ok(_)) => {
-                    if let Err(error) = self.take_requests() {
-                        let _ = self.stream.flush();
-                        return EndReason::BrokenFrame(error);
-                    }
-                }
-                Event::Written(Ok(())) => {
-                    // Requests that had to wait until the peer took its responses.
-                    if let Err(error) = self.take_requests() {
-                        return EndReason::BrokenFrame(error);
-                    }
-                }
+                Event::Read(Ok(_)) => self.undecoded = true,
+                Event::Written(Ok(())) => {}
                 Event::Timer => {
                     if let Some(reason) = self.check_time() {
                         return reason;
                     }
                 }
             }
-            if self.stream.flush().is_err() {
-                return EndReason::Peer;
+            if let Err(reason) = self.go_on() {
+                return reason;
             }
-            if self.is_blocked() {
-                self.watch_stall();
-            }
+            self.watch_deadline();
         }
+    }
+
+    /// Takes the requests that have arrived, those that had to wait among them, as far as the peer takes its responses.
+    fn go_on(&mut self) -> Result<(), EndReason> {
+        self.stream.flush().map_err(|_| EndReason::Peer)?;
+        while self.undecoded && !self.is_blocked() {
+            let taken = self.take_requests();
+            let flushed = self.stream.flush();
+            taken.map_err(EndReason::BrokenFrame)?;
+            flushed.map_err(|_| EndReason::Peer)?;
+        }
+        Ok(())
     }
 
     /// Waits for the next event. Responses of the worker go before new requests.
@@ -135,16 +143,17 @@ impl<S: ClientStream> Connection<S> {
             return Poll::Ready(Event::Written(written));
         }
         if !self.is_blocked()
-            && let Poll::Ready(read) = self.stream.poll_read(cx)
+            && let Poll::Ready(read) = self.stream.poll_read(cx, &self.decoder)
         {
             return Poll::Ready(Event::Read(read));
         }
         self.timer.as_mut().poll(cx).map(|()| Event::Timer)
     }
 
-    /// Whether the peer has left too many responses unread: then none of its requests is decoded.
+    /// Whether the peer has left too many responses unread: then none of its requests is read or decoded.
     fn is_blocked(&self) -> bool {
-        self.stream.outbound.len() > self.shared.options.limits.write_buffer_bytes
+        let outbound = &self.stream.outbound;
+        outbound.len() > self.shared.options.limits.write_buffer_bytes || !outbound.is_covered()
     }
 
     /// Takes the messages of other tasks, mostly responses of the worker.
@@ -178,20 +187,30 @@ impl<S: ClientStream> Connection<S> {
         if self.is_blocked() && idle >= limits.write_stall {
             return Some(EndReason::SlowReader);
         }
+        if self.frame_begun.is_some_and(|begun| begun.elapsed() >= limits.frame_time) {
+            return Some(EndReason::SlowFrame);
+        }
         if idle >= FREE_BUFFERS_AFTER {
             self.stream.free_buffers();
         }
         let next = if idle < FREE_BUFFERS_AFTER { limits.idle.min(FREE_BUFFERS_AFTER) } else { limits.idle };
         self.timer.as_mut().reset(last_moved + next);
-        if self.is_blocked() {
-            self.watch_stall();
-        }
+        self.watch_deadline();
         None
     }
 
-    /// Makes sure that the timer goes off when the peer has read nothing for too long.
-    fn watch_stall(&mut self) {
-        let due = self.stream.last_moved + self.shared.options.limits.write_stall;
+    /// Makes sure that the timer goes off when the peer has read nothing for too long, or a frame takes too long.
+    fn watch_deadline(&mut self) {
+        let limits = &self.shared.options.limits;
+        let due = if self.is_blocked() {
+            // The server reads nothing: the peer cannot complete its frame.
+            self.frame_begun = None;
+            self.stream.last_moved + limits.write_stall
+        } else if let Some(begun) = self.frame_begun {
+            begun + limits.frame_time
+        } else {
+            return;
+        };
         if self.timer.deadline() > due {
             self.timer.as_mut().reset(due);
         }

@@ -19,14 +19,22 @@ const FLUSH_BYTES: usize = 256 << 10;
 impl<S: ClientStream> Connection<S> {
     /// Decodes the received bytes into requests and begins each.
     pub(super) fn take_requests(&mut self) -> Result<(), WireError> {
-        let mut table = None;
-        while !self.is_blocked() {
+        let (mut table, mut taken) = (None, false);
+        while self.may_take_more() {
             if self.take_repeated_heartbeat(&mut table) {
+                taken = true;
                 continue;
             }
-            let frame = if self.of_broker { Repeat::front(&self.stream.inbound) } else { None };
+            let inbound = &mut self.stream.inbound.buffer;
+            let frame = if self.of_broker { Repeat::front(inbound) } else { None };
             let frame: Option<Box<[u8]>> = frame.map(Into::into);
-            let Some(command) = self.decoder.next(&mut self.stream.inbound)? else { break };
+            let before = inbound.len();
+            let Some(command) = self.decoder.next(inbound)? else {
+                self.undecoded = false;
+                break;
+            };
+            let bytes = before - inbound.len();
+            taken = true;
             if let Some(frame) = frame {
                 self.heartbeat.remember(&frame, &command);
             }
@@ -35,26 +43,51 @@ impl<S: ClientStream> Connection<S> {
             }
             // One clone per buffer: all connections share the reference count.
             let table = table.get_or_insert_with(|| self.shared.service.table());
-            self.begin(command, table);
+            self.begin(command, bytes, table);
             if self.stream.outbound.len() >= FLUSH_BYTES && self.stream.flush().is_err() {
                 break; // the next read or write reports the error
             }
         }
+        if taken {
+            self.stream.inbound.frame_taken();
+        }
+        self.note_frame(taken);
         Ok(())
+    }
+
+    /// Whether the peer has not left too many responses unread, after another attempt to send them.
+    fn may_take_more(&mut self) -> bool {
+        if !self.is_blocked() {
+            return true;
+        }
+        // If this fails, the next read or write reports the error.
+        let _ = self.stream.flush();
+        self.stream.outbound.cover();
+        !self.is_blocked()
+    }
+
+    /// Notes when the frame at the front began. While the peer is blocked, its frames have all the time.
+    fn note_frame(&mut self, taken: bool) {
+        if self.stream.inbound.buffer.is_empty() || self.is_blocked() {
+            self.frame_begun = None;
+        } else if taken || self.frame_begun.is_none() {
+            self.frame_begun = Some(self.stream.last_moved);
+        }
     }
 
     /// Takes a heartbeat that repeats the last one, without decoding it.
     fn take_repeated_heartbeat(&mut self, table: &mut Option<Arc<RouteInfo>>) -> bool {
-        let Some((bytes, broker)) = self.heartbeat.matches(&self.stream.inbound) else { return false };
+        let Some((bytes, broker)) = self.heartbeat.matches(&self.stream.inbound.buffer) else { return false };
         self.shared.counters.requests.add_one(request::BROKER_HEARTBEAT);
         // It is oneway: a refusal is counted and gets no response.
         let table = table.get_or_insert_with(|| self.shared.service.table());
         let _ = self.shared.service.heartbeat(self.id, broker, table);
-        self.stream.inbound.advance(bytes);
+        self.stream.inbound.buffer.advance(bytes);
         true
     }
 
-    fn begin(&mut self, command: RemotingCommand, table: &RouteInfo) {
+    /// Begins a request that came in a frame of `bytes`.
+    fn begin(&mut self, command: RemotingCommand, bytes: usize, table: &RouteInfo) {
         self.shared.counters.requests.add_one(command.code);
         let session = self.session();
         if !self.of_broker && is_from_broker(command.code) {
@@ -64,7 +97,6 @@ impl<S: ClientStream> Connection<S> {
             }
         }
         let opaque = (!command.is_oneway()).then_some(command.opaque);
-        let bytes = command.body.len();
         match self.shared.service.begin(&session, command, table) {
             Progress::Done(reply) => self.respond(opaque, &reply),
             progress => match self.shared.admission.request(&self.permit, bytes) {
@@ -85,7 +117,8 @@ impl<S: ClientStream> Connection<S> {
     /// Appends a response to the outbound buffer, unless the request was oneway.
     pub(super) fn respond(&mut self, opaque: Option<i32>, reply: &Reply) {
         if let Some(opaque) = opaque {
-            reply.encode(opaque, self.shared.options.serialization, &mut self.stream.outbound);
+            let outbound = &mut self.stream.outbound;
+            outbound.push(opaque, reply, self.shared.options.serialization);
         }
     }
 

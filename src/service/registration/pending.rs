@@ -9,6 +9,7 @@ use crate::liveness::{RegistrationStatus, Strength};
 use crate::protocol::registration::RegistrationHeader;
 use crate::protocol::{ReadOptions, Reply};
 use crate::service::progress::Progress;
+use crate::service::reader::charged;
 use crate::service::revision::with_revision;
 use crate::service::session::Session;
 use bytes::Bytes;
@@ -77,7 +78,10 @@ impl PendingRegistration {
     }
 
     /// Parses the registration and compares it with the table; proposes the difference.
-    async fn compare_and_propose(self) -> Progress {
+    async fn compare_and_propose(mut self) -> Progress {
+        if let Err(reply) = self.received.charge(&self.registrar, self.deadline).await {
+            return self.refuse(reply);
+        }
         let mut parsed = match self.received.parse(&self.registrar).await {
             Ok(parsed) => Arc::new(parsed),
             Err(reply) => return self.refuse(reply),
@@ -95,6 +99,8 @@ impl PendingRegistration {
             };
             let difference = match comparison.check {
                 RegistrationCheck::Unchanged => {
+                    drop(parsed);
+                    self.received.give_back();
                     self.registrar.counters.unchanged.add_one();
                     return self.unchanged(comparison.version);
                 }
@@ -160,11 +166,14 @@ impl PendingRegistration {
     }
 
     /// The leader does not have the broker, though the table of this node has: the leader decides.
-    async fn parse_and_propose_whole(self) -> Progress {
+    async fn parse_and_propose_whole(mut self) -> Progress {
         if self.has_unregistered() {
             return Progress::Done(Reply::error(
                 "the broker unregistered while its registration was under way",
             ));
+        }
+        if let Err(reply) = self.received.charge(&self.registrar, self.deadline).await {
+            return self.refuse(reply);
         }
         match self.received.parse_whole(&self.registrar).await {
             Ok(whole) => self.propose_whole(Arc::new(whole)).await,
@@ -263,6 +272,7 @@ impl PendingRegistration {
     fn accept(self, revision: Option<u64>) -> Progress {
         self.registrar.conflicts.accepted(self.received.key());
         let reply = broker::registered(&self.registrar.table(), self.received.key());
+        let reply = charged(reply, &self.registrar.budgets);
         Progress::Done(with_revision(reply, self.options, revision))
     }
 
@@ -270,7 +280,8 @@ impl PendingRegistration {
         if *outcome == Outcome::Outdated {
             self.registrar.counters.outdated.add_one();
             self.log_holder(parsed.registration().id);
-            return Progress::Done(broker::registration_lost(&self.registrar.table()));
+            let reply = broker::registration_lost(&self.registrar.table());
+            return Progress::Done(charged(reply, &self.registrar.budgets));
         }
         self.refuse(replies::of_outcome(outcome, ReplyShape::Registration))
     }

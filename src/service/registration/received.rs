@@ -2,7 +2,8 @@
 
 use super::parsed::{Comparison, ParsedRegistration};
 use super::registrar::Registrar;
-use crate::protocol::registration::RegistrationHeader;
+use crate::budget::Charge;
+use crate::protocol::registration::{RegistrationHeader, inflated_bytes};
 use crate::protocol::{Reply, remarks};
 use crate::service::broker_key::is_too_long;
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use storage::Position;
 use storage::command::Name;
 use storage::limits::BROKER_KEY_BYTES_MAX;
 use storage::route_info::{BrokerKey, RegistrationCheck};
+use tokio::time::Instant;
 
 /// Bodies from this size on are parsed beside the connections' threads, bytes.
 const LARGE_BODY_BYTES: usize = 32 << 10;
@@ -25,11 +27,13 @@ pub(super) struct ReceivedRegistration {
     body: Bytes,
     /// Body digest; 0 until [`Self::check`] has computed it.
     digest: u128,
+    /// Held while it is parsed, compared and proposed.
+    charge: Option<Charge>,
 }
 
 impl ReceivedRegistration {
     pub(super) fn new(header: RegistrationHeader, body: Bytes) -> Self {
-        Self { header: Arc::new(header), body, digest: 0 }
+        Self { header: Arc::new(header), body, digest: 0, charge: None }
     }
 
     pub(super) fn key(&self) -> &BrokerKey {
@@ -58,6 +62,35 @@ impl ReceivedRegistration {
     /// Whether the digest is known to change nothing at this group version.
     pub(super) fn is_known(&self, registrar: &Registrar, version: Position) -> bool {
         registrar.digests.contains(&self.header.key, self.digest, version)
+    }
+
+    /// Charges what parsing it will take, and waits for room in the budget. A small body is not charged.
+    ///
+    /// # Errors
+    /// The reply that refuses it: too large, unreadable, or SYSTEM_BUSY when there is no room in time.
+    pub(super) async fn charge(&mut self, registrar: &Registrar, deadline: Instant) -> Result<(), Reply> {
+        if !self.is_large() || self.charge.is_some() {
+            return Ok(());
+        }
+        let (header, body, limits) = (Arc::clone(&self.header), self.body.clone(), registrar.limits);
+        let bytes = if header.compressed {
+            self.compute(registrar, true, move || inflated_bytes(&header, &body, limits)).await??
+        } else {
+            body.len() as u64
+        };
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.charge = registrar.budgets.registrations.charge_by(deadline, bytes).await;
+        if self.charge.is_some() { Ok(()) } else { Err(Reply::busy()) }
+    }
+
+    /// Gives the charge back: nothing of the parsed body is left.
+    pub(super) fn give_back(&mut self) {
+        self.charge = None;
+    }
+
+    /// Whether the body is, or may be once it is inflated, more than a few topics.
+    fn is_large(&self) -> bool {
+        self.body.len() >= if self.header.compressed { LARGE_COMPRESSED_BYTES } else { LARGE_BODY_BYTES }
     }
 
     /// Parses it, but skips the topics that the table is known to have.
@@ -120,8 +153,7 @@ impl ReceivedRegistration {
         costly: bool,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Reply> {
-        let large = if self.header.compressed { LARGE_COMPRESSED_BYTES } else { LARGE_BODY_BYTES };
-        if !costly || self.body.len() < large {
+        if !costly || !self.is_large() {
             return Ok(work());
         }
         let _permit = registrar.parsing.acquire().await;

@@ -5,6 +5,7 @@ use super::counters::RegistrationCounters;
 use super::digest_cache::DigestCache;
 use super::implausible_addresses::ImplausibleAddresses;
 use super::topic_flapping::TopicFlapping;
+use crate::budget::Budgets;
 use crate::liveness::Liveness;
 use crate::protocol::registration::RegistrationLimits;
 use crate::service::proposer::Proposer;
@@ -21,6 +22,7 @@ pub(in crate::service) struct Registrar {
     pub(super) limits: RegistrationLimits,
     /// One permit per registration that may be parsed at one time.
     pub(super) parsing: Semaphore,
+    pub(super) budgets: Arc<Budgets>,
     pub(super) digests: DigestCache,
     pub(super) counters: Arc<RegistrationCounters>,
     pub(super) conflicts: ConflictLog,
@@ -34,6 +36,7 @@ impl Registrar {
         liveness: Liveness,
         proposer: Arc<Proposer>,
         limits: RegistrationLimits,
+        budgets: Arc<Budgets>,
         counters: Arc<RegistrationCounters>,
     ) -> Self {
         let threads = std::thread::available_parallelism().map_or(2, usize::from);
@@ -43,6 +46,7 @@ impl Registrar {
             proposer,
             limits,
             parsing: Semaphore::new(threads.max(2)),
+            budgets,
             digests: DigestCache::default(),
             counters,
             conflicts: ConflictLog::default(),

@@ -2,6 +2,7 @@
 //! value from outside (topic, address).
 
 use super::api::{CountsView, Readiness};
+use super::places::Places;
 use crate::counter::Counter;
 use crate::liveness::Totals;
 use crate::logging;
@@ -15,20 +16,21 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 use raft::Status;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// All metrics of a node.
-pub(super) fn text(running: &RunningNode) -> Result<String, fmt::Error> {
+pub(super) fn text(running: RunningNode, places: Arc<Places>) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("rocketmq_namesrv");
-    registry.register_collector(Box::new(NodeMetrics(running.clone())));
+    registry.register_collector(Box::new(NodeMetrics(running, places)));
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)
 }
 
-struct NodeMetrics(RunningNode);
+struct NodeMetrics(RunningNode, Arc<Places>);
 
 impl fmt::Debug for NodeMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -42,6 +44,7 @@ impl Collector for NodeMetrics {
         node(&mut out, &self.0.node.status(), &Readiness::of(&self.0))?;
         tables(&mut out, &self.0)?;
         port(&mut out, &self.0)?;
+        http(&mut out, &self.1)?;
         registrations(&mut out, &self.0)?;
         liveness(&mut out, &self.0)
     }
@@ -157,6 +160,12 @@ fn tables(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {
 fn port(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {
     let c = running.server.counters();
     out.gauge("connections_open", "Open connections", None, c.connections_now.get())?;
+    out.gauge(
+        "connections_max",
+        "Connections that this node accepts: connectionsMax, or less when it may open too few files",
+        None,
+        running.server.connections_max() as u64,
+    )?;
     out.counter("connections", "Connections accepted", None, c.connections.get())?;
     let closed = [
         ("peer", &c.closed_by_peer),
@@ -192,6 +201,16 @@ fn port(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {
     out.counted("route_cache_lookups", "Look-ups in the route cache", "result", lookups)?;
     out.counter("received", "Bytes received", Some(&Unit::Bytes), c.received_bytes.get())?;
     out.counter("sent", "Bytes sent", Some(&Unit::Bytes), c.sent_bytes.get())
+}
+
+fn http(out: &mut Out<'_>, places: &Places) -> fmt::Result {
+    let closed = [("gave_way", &places.gave_way), ("limit", &places.refused)];
+    out.counted(
+        "http_connections_closed",
+        "HTTP connections that gave their place to a new one, or found none",
+        "reason",
+        closed,
+    )
 }
 
 fn registrations(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {

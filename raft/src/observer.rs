@@ -10,7 +10,7 @@ use crate::health::truncated_tail;
 use crate::leader::leadership::Leadership;
 use crate::leader::recovery::Recovery;
 use crate::local::{LocalNode, Members};
-use crate::peer::authorize::node_key;
+use crate::peer::authorize::{node_key, version_key};
 use crate::peer::peers::Peers;
 use openraft::ServerState;
 use openraft::async_runtime::watch::WatchReceiver;
@@ -111,6 +111,7 @@ impl RaftObserver {
         for id in gone {
             self.peers.forget(id);
             self.local.alerts.clear(&node_key(id));
+            self.local.alerts.clear(&version_key(id));
             self.state_check.forget(id);
         }
         if was && !is {

@@ -137,19 +137,19 @@ mod tests {
     #[test]
     fn the_oldest_without_a_proof_gives_way_of_its_own_address_first() {
         let places = Arc::new(Places::default());
-        let elsewhere: Vec<_> = (0..8).map(|n| places.take(&format!("10.0.0.{n}:1")).0).collect();
+        let others_once: Vec<_> = (0..8).map(|n| places.take(&format!("10.0.0.{n}:1")).0).collect();
         let mut same: Vec<_> = (0..16).map(|n| places.take(&format!("[::1]:{n}")).0).collect();
-        assert_eq!((lost(&elsewhere), lost(&same)), (vec![], vec![]));
+        assert_eq!((lost(&others_once), lost(&same)), (vec![], vec![]));
         let (place, took) = places.take("[::1]:99");
         same.push(place);
         assert!(took);
-        assert_eq!((lost(&elsewhere), lost(&same)), (vec![], vec![0]));
+        assert_eq!((lost(&others_once), lost(&same)), (vec![], vec![0]));
         let (other, took) = places.take("10.0.0.99:1");
         assert!(took);
-        assert_eq!((lost(&elsewhere), lost(&same)), (vec![], vec![0, 1]), "all places are taken");
+        assert_eq!((lost(&others_once), lost(&same)), (vec![], vec![0, 1]), "all places are taken");
         drop((same, other));
         let _each_once: Vec<_> = (0..17).map(|n| places.take(&format!("10.0.1.{n}:1")).0).collect();
-        assert_eq!(lost(&elsewhere), [0], "places are returned; the oldest goes when no address has more");
+        assert_eq!(lost(&others_once), [0], "places are returned; the oldest goes when no address has more");
     }
 
     #[test]

@@ -15,7 +15,7 @@ const BACK_MAX: Duration = Duration::from_secs(3);
 const RENEWED_AFTER: Duration = Duration::from_secs(2);
 
 /// Connects and says nothing, again and again.
-async fn stranger(address: String) {
+async fn silent_peer(address: String) {
     loop {
         let stream = TcpStream::connect(&address).await;
         // The node is down for a moment.
@@ -28,9 +28,9 @@ async fn stranger(address: String) {
 async fn silent_strangers_keep_no_restarted_node_out() {
     let mut cluster = Cluster::started(3, |_| ()).await;
     let addresses: Vec<_> = cluster.options[0].members.iter().map(|member| member.address.clone()).collect();
-    let mut strangers = JoinSet::new();
+    let mut silent = JoinSet::new();
     for address in addresses.iter().flat_map(|address| [address].repeat(STRANGERS)) {
-        strangers.spawn(stranger(address.clone()));
+        silent.spawn(silent_peer(address.clone()));
     }
     for round in 0..3 {
         let leader = cluster.leader().await;
@@ -46,6 +46,6 @@ async fn silent_strangers_keep_no_restarted_node_out() {
         .await;
         assert!(begun.elapsed() < BACK_MAX, "back after {:?} in round {round}", begun.elapsed());
     }
-    strangers.shutdown().await;
+    silent.shutdown().await;
     cluster.stop().await;
 }

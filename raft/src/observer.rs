@@ -10,7 +10,7 @@ use crate::health::truncated_tail;
 use crate::leader::leadership::Leadership;
 use crate::leader::recovery::Recovery;
 use crate::local::{LocalNode, Members};
-use crate::peer::authorize::{caller_key, node_key};
+use crate::peer::authorize::{caller_key, node_key, version_key};
 use crate::peer::peers::Peers;
 use openraft::ServerState;
 use openraft::async_runtime::watch::WatchReceiver;
@@ -112,6 +112,7 @@ impl RaftObserver {
             self.peers.forget(id);
             self.local.alerts.clear(&node_key(id));
             self.local.alerts.clear(&caller_key(id));
+            self.local.alerts.clear(&version_key(id));
             self.state_check.forget(id);
         }
         if was && !is {

@@ -1,35 +1,35 @@
 //! Metrics, in the text format that Prometheus reads. Each scrape reads the counters of the parts. No label takes a
 //! value from outside (topic, address).
 
+mod out;
+
 use super::api::{CountsView, Readiness};
+use super::places::Places;
 use crate::budget::{Budget, Budgets};
-use crate::counter::Counter;
 use crate::liveness::Totals;
 use crate::logging;
 use crate::node::RunningNode;
+use out::Out;
 use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
-use raft::{Status, TickLateness};
+use raft::Status;
 use std::fmt;
-use std::time::Duration;
+use std::sync::Arc;
 
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// All metrics of a node.
-pub(super) fn text(running: &RunningNode) -> Result<String, fmt::Error> {
+pub(super) fn text(running: RunningNode, places: Arc<Places>) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("rocketmq_namesrv");
-    registry.register_collector(Box::new(NodeMetrics(running.clone())));
+    registry.register_collector(Box::new(NodeMetrics(running, places)));
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)
 }
 
-struct NodeMetrics(RunningNode);
+struct NodeMetrics(RunningNode, Arc<Places>);
 
 impl fmt::Debug for NodeMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -44,90 +44,9 @@ impl Collector for NodeMetrics {
         tables(&mut out, &self.0)?;
         port(&mut out, &self.0)?;
         budgets(&mut out, self.0.service.budgets())?;
+        http(&mut out, &self.1)?;
         registrations(&mut out, &self.0)?;
         liveness(&mut out, &self.0)
-    }
-}
-
-/// Writes one metric per call.
-struct Out<'a>(DescriptorEncoder<'a>);
-
-impl Out<'_> {
-    fn counter(&mut self, name: &str, help: &str, unit: Option<&Unit>, value: u64) -> fmt::Result {
-        ConstCounter::new(value).encode(self.0.encode_descriptor(name, help, unit, MetricType::Counter)?)
-    }
-
-    fn gauge(&mut self, name: &str, help: &str, unit: Option<&Unit>, value: u64) -> fmt::Result {
-        let value = i64::try_from(value).unwrap_or(i64::MAX);
-        ConstGauge::new(value).encode(self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?)
-    }
-
-    fn seconds(&mut self, name: &str, help: &str, value: Duration) -> fmt::Result {
-        let encoder = self.0.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Gauge)?;
-        ConstGauge::new(value.as_secs_f64()).encode(encoder)
-    }
-
-    fn tick_lateness(&mut self, late: &TickLateness) -> fmt::Result {
-        let help = "How late the timers of consensus were; later than an election timeout means an election";
-        let bounds = TickLateness::BOUNDS_MS.map(|ms| Duration::from_millis(ms).as_secs_f64());
-        let buckets: Vec<(f64, u64)> =
-            bounds.into_iter().chain([f64::MAX]).zip(late.counts.iter().copied()).collect();
-        let mut histogram = self.0.encode_descriptor(
-            "raft_tick_lateness",
-            help,
-            Some(&Unit::Seconds),
-            MetricType::Histogram,
-        )?;
-        histogram.encode_histogram::<NoLabelSet>(
-            late.sum.as_secs_f64(),
-            late.counts.iter().sum(),
-            &buckets,
-            None,
-        )
-    }
-
-    /// Writes counters of the parts as one family.
-    fn counted<const N: usize>(
-        &mut self,
-        name: &str,
-        help: &str,
-        label: &'static str,
-        counters: [(&str, &Counter); N],
-    ) -> fmt::Result {
-        let values = counters.map(|(value, counter)| (value.to_owned(), counter.get()));
-        self.counters(name, help, label, values)
-    }
-
-    /// Writes values of now as one family.
-    fn gauges(
-        &mut self,
-        name: &str,
-        help: &str,
-        unit: Option<&Unit>,
-        label: &'static str,
-        values: impl IntoIterator<Item = (String, u64)>,
-    ) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?;
-        for (value, now) in values {
-            let now = i64::try_from(now).unwrap_or(i64::MAX);
-            ConstGauge::new(now).encode(family.encode_family(&[(label, value)])?)?;
-        }
-        Ok(())
-    }
-
-    /// Writes values as one family.
-    fn counters(
-        &mut self,
-        name: &str,
-        help: &str,
-        label: &'static str,
-        values: impl IntoIterator<Item = (String, u64)>,
-    ) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (value, count) in values {
-            ConstCounter::new(count).encode(family.encode_family(&[(label, value)])?)?;
-        }
-        Ok(())
     }
 }
 
@@ -206,6 +125,12 @@ fn tables(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {
 fn port(out: &mut Out<'_>, running: &RunningNode) -> fmt::Result {
     let c = running.server.counters();
     out.gauge("connections_open", "Open connections", None, c.connections_now.get())?;
+    out.gauge(
+        "connections_max",
+        "Connections that this node accepts: connectionsMax, or less when it may open too few files",
+        None,
+        running.server.connections_max() as u64,
+    )?;
     out.counter("connections", "Connections accepted", None, c.connections.get())?;
     let closed = [
         ("peer", &c.closed_by_peer),
@@ -271,6 +196,16 @@ fn budgets(out: &mut Out<'_>, budgets: &Budgets) -> fmt::Result {
         "Requests answered SYSTEM_BUSY since a budget was full",
         "kind",
         of_each(|budget| budget.refused.get()),
+    )
+}
+
+fn http(out: &mut Out<'_>, places: &Places) -> fmt::Result {
+    let closed = [("gave_way", &places.gave_way), ("limit", &places.refused)];
+    out.counted(
+        "http_connections_closed",
+        "HTTP connections that gave their place to a new one, or found none",
+        "reason",
+        closed,
     )
 }
 

@@ -3,10 +3,11 @@
 use super::api::{self, MemberChangeRequest, MemberView, Readiness, StatusView};
 use super::history::HistoryView;
 use super::metrics;
+use super::places::Places;
 use crate::node::RunningNode;
 use axum::Json;
 use axum::Router;
-use axum::extract::{ConnectInfo, Query, State};
+use axum::extract::{ConnectInfo, FromRef, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -14,6 +15,7 @@ use raft::NodeId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use storage::RouteInfo;
 use tokio::time::Instant;
@@ -23,7 +25,20 @@ const TRANSFER_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a change of the members may take: a new node has to catch up first.
 const MEMBERS_TIMEOUT: Duration = Duration::from_secs(110);
 
-pub(super) fn router(running: RunningNode) -> Router {
+/// What the handlers serve from.
+#[derive(Clone)]
+struct HttpPort {
+    running: RunningNode,
+    places: Arc<Places>,
+}
+
+impl FromRef<HttpPort> for RunningNode {
+    fn from_ref(port: &HttpPort) -> Self {
+        port.running.clone()
+    }
+}
+
+pub(super) fn router(running: RunningNode, places: Arc<Places>) -> Router {
     Router::new()
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
@@ -34,7 +49,7 @@ pub(super) fn router(running: RunningNode) -> Router {
         .route("/api/v1/kv", get(kv))
         .route("/api/v1/members", post(members))
         .route("/api/v1/transfer", post(transfer))
-        .with_state(running)
+        .with_state(HttpPort { running, places })
 }
 
 /// The process runs. The check does not depend on a leader: restarting the survivors of a lost majority would heal
@@ -57,8 +72,8 @@ fn not_ready(readiness: &Readiness) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", readiness.reason)).into_response()
 }
 
-async fn metrics(State(running): State<RunningNode>) -> Response {
-    match metrics::text(&running) {
+async fn metrics(State(port): State<HttpPort>) -> Response {
+    match metrics::text(port.running, port.places) {
         Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }

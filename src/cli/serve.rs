@@ -5,6 +5,7 @@ use crate::config::{
     Config, Flags, Members, PropertiesFile, parse_listen, parse_node_id, parse_serialization, settings_help,
 };
 use crate::logging::{self, LogFormat};
+use crate::node::{fit_open_files, raise_open_files};
 use crate::wire::Serialization;
 use crate::{Listeners, RunError};
 use raft::NodeId;
@@ -78,7 +79,10 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let listeners =
         Listeners::bind(config.listen, config.peer_listen, config.http_listen).map_err(failure)?;
     let serialization = config.node.server.serialization;
-    let node = config.into_node(&listeners).map_err(failure)?;
+    let mut node = config.into_node(&listeners).map_err(failure)?;
+    if let Some(warning) = fit_open_files(&mut node, raise_open_files()).map_err(failure)? {
+        tracing::warn!("{warning}");
+    }
     crate::run(node, listeners, super::stop_signal(), |running| {
         let http = running.http_address.map_or_else(|| "-".to_owned(), |a| a.to_string());
         tracing::info!(address = %running.address, peers = %running.peer_address, %http, "serving");

@@ -139,7 +139,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         |c| Slot::Count(&mut c.node.server.limits.connections),
         (1, 10_000_000),
         "connections",
-        "one more is closed at once",
+        "one more is closed at once; fewer, with a warning at the start, when the process may open too few files",
     ),
     Setting::number(
         Group::Limits,

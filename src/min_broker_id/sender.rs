@@ -16,8 +16,6 @@ use tokio::sync::{Semaphore, mpsc};
 
 /// Time limit of a connect, and of a send.
 const STEP_TIMEOUT: Duration = Duration::from_secs(3);
-/// Addresses that this node sends to at one time.
-const CONCURRENT_MAX: usize = 1024;
 
 /// The addresses with a send in progress, each with the newest notice that waits behind it. So an unreachable broker
 /// takes one permit, however often its broker name changes.
@@ -60,14 +58,15 @@ enum Begin {
     },
 }
 
-/// Sends each notice to its targets, concurrently, until the sender is dropped. An unreachable broker delays no other,
+/// Sends each notice to its targets, to so many at one time, until the sender is dropped. An unreachable broker delays no other,
 /// and this node does not try it again: the broker learns of the change with the reply to its next registration.
 pub async fn send_all(
     mut notices: mpsc::Receiver<MinBrokerIdNotice>,
     serialization: Serialization,
+    concurrent_max: usize,
     counters: Arc<NoticeCounters>,
 ) {
-    let permits = Arc::new(Semaphore::new(CONCURRENT_MAX));
+    let permits = Arc::new(Semaphore::new(concurrent_max));
     let sender =
         Arc::new(Sender { counters, pending: PendingSends::default(), warnings: WarnLimit::default() });
     let mut opaque = 0;
@@ -179,7 +178,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (to, notices) = mpsc::channel(16);
         let counters = Arc::new(NoticeCounters::default());
-        let sending = tokio::spawn(send_all(notices, Serialization::Json, Arc::clone(&counters)));
+        let sending = tokio::spawn(send_all(notices, Serialization::Json, 1_024, Arc::clone(&counters)));
         let begun = Instant::now();
         let holes: Vec<_> =
             (0..300).map(|n| format!("127.0.{}.{}:{port}", 1 + n / 200, 1 + n % 200)).collect();

@@ -36,11 +36,20 @@ pub struct NodeConfig {
     pub service: ServiceOptions,
     /// The RocketMQ port.
     pub server: ServerOptions,
+    /// Connections of operators at one time, HTTP.
+    pub http_connections_max: usize,
+    /// Brokers that this node sends min-broker-id notices to at one time, each over a connection.
+    pub notice_connections_max: usize,
     /// When brokers expire.
     pub liveness: LivenessOptions,
 }
 
 impl NodeConfig {
+    /// See `http_connections_max`: an idle one gives way to a new one, so more than the requests under way are not needed.
+    pub const HTTP_CONNECTIONS_MAX: usize = 32;
+    /// See `notice_connections_max`.
+    pub const NOTICE_CONNECTIONS_MAX: usize = 1_024;
+
     /// A one-node cluster with the defaults.
     #[must_use]
     pub fn new(node_id: NodeId, data: PathBuf) -> Self {
@@ -57,6 +66,8 @@ impl NodeConfig {
             settings: NodeSettings::default(),
             service: ServiceOptions::new(node_id),
             server: ServerOptions::default(),
+            http_connections_max: Self::HTTP_CONNECTIONS_MAX,
+            notice_connections_max: Self::NOTICE_CONNECTIONS_MAX,
             liveness: LivenessOptions::new(node_id),
         }
     }

@@ -4,9 +4,11 @@
 mod config;
 mod error;
 mod listeners;
+mod open_files;
 mod running;
 
 pub use config::NodeConfig;
 pub use error::RunError;
 pub use listeners::Listeners;
+pub use open_files::{fit_open_files, raise_open_files};
 pub use running::RunningNode;

@@ -23,7 +23,12 @@ impl BackgroundTasks {
         let mut tasks = vec![
             tokio::spawn(async move { service.follow().await }),
             tokio::spawn(following),
-            tokio::spawn(min_broker_id::send_all(notices, serialization, counters)),
+            tokio::spawn(min_broker_id::send_all(
+                notices,
+                serialization,
+                config.notice_connections_max,
+                counters,
+            )),
             tokio::spawn(event_log::log_events(running.node.clone(), Arc::clone(&running.conflicts))),
             tokio::spawn(event_log::log_kv_sizes(running.node.clone())),
             tokio::spawn(settings_mismatch::warn_once(
@@ -33,7 +38,7 @@ impl BackgroundTasks {
             )),
         ];
         if let Some(http) = http {
-            tasks.push(tokio::spawn(admin::serve(http, running.clone())));
+            tasks.push(tokio::spawn(admin::serve(http, running.clone(), config.http_connections_max)));
         }
         Self { _tasks: tasks.into_iter().map(AbortOnDropHandle::new).collect() }
     }

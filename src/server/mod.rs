@@ -78,6 +78,12 @@ impl Server {
         &self.shared.counters
     }
 
+    /// Connections that it serves at one time.
+    #[must_use]
+    pub fn connections_max(&self) -> usize {
+        self.shared.options.limits.connections
+    }
+
     /// Accepts connections until [`Server::stop`]. Closes the connections that `expired` names, and all connections
     /// once this node is removed from its cluster.
     pub async fn run(&self, listener: TcpListener, expired: mpsc::UnboundedReceiver<SessionId>) {

@@ -17,6 +17,7 @@ mod leader_changes;
 mod logging;
 mod lost_broker_connections;
 mod mass_eviction_guard;
+mod open_files;
 mod partitions;
 mod paused_nodes;
 mod play;

@@ -1,7 +1,7 @@
 //! The handshake's rules: whether this node talks to a peer that knows the secret, and what it tells its operator of a
 //! refusal.
 
-use super::handshake::{ChannelKind, Hello, Refusal};
+use super::handshake::{ChannelKind, Hello, PROTOCOL, Refusal};
 use super::node_info::NodeInfo;
 use crate::api::NodeId;
 use crate::local::LocalNode;
@@ -9,6 +9,9 @@ use crate::local::LocalNode;
 /// Whether this node, which states `me`, talks to the caller. `None`: yes.
 pub(crate) fn authorize(local: &LocalNode, hello: &Hello, me: &NodeInfo) -> Option<Refusal> {
     let caller = &hello.info;
+    if hello.protocol != PROTOCOL {
+        return Some(Refusal::OtherVersion(PROTOCOL));
+    }
     if hello.target != me.node_id || caller.node_id == me.node_id {
         return Some(Refusal::OtherNode(me.node_id));
     }
@@ -83,9 +86,27 @@ pub(crate) fn refused_by_peer(local: &LocalNode, target: NodeId, address: &str, 
                  id never used before: `raft-namesrv members add NEW_ID=HOST:PEERPORT`"
             )
         }
+        Refusal::OtherVersion(theirs) => {
+            local.alerts.set(&version_key(target), other_version(me, target, address, *theirs));
+            return;
+        }
         Refusal::NoCluster | Refusal::CallerUnknown => return,
     };
     local.alerts.set_while_repeated(&node_key(target), text);
+}
+
+/// Logs that this node refused a caller of another version of the peer protocol.
+pub(crate) fn log_other_version(local: &LocalNode, hello: &Hello, from: &str) {
+    let text = other_version(local.id(), hello.info.node_id, from, hello.protocol);
+    local.alerts.log("callers of other versions", text);
+}
+
+fn other_version(me: NodeId, peer: NodeId, address: &str, theirs: u16) -> String {
+    let old = if theirs < PROTOCOL { peer } else { me };
+    format!(
+        "node {peer} at {address} speaks version {theirs} of the peer protocol, and node {me}, this one, version \
+         {PROTOCOL}: they cannot talk to each other. Run a newer release of raft-namesrv on node {old}"
+    )
 }
 
 /// Logs that a peer truncated the tail of its log at its start, if it says so.
@@ -141,6 +162,12 @@ fn other_caller(id: NodeId, address: &str) -> String {
          copied: run `raft-namesrv members remove {id}`, start it with an id never used before, then \
          `raft-namesrv members add NEW_ID={address}`"
     )
+}
+
+/// Alert key: a peer speaks another version of the peer protocol. It ends with the next attempt to connect that fails
+/// in another way, or succeeds.
+pub(crate) fn version_key(id: NodeId) -> String {
+    format!("version of node {id}")
 }
 
 fn wiped(id: NodeId, address: &str, has: &str) -> String {

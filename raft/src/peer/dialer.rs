@@ -1,8 +1,8 @@
 //! Connects to the address of a node, and shakes hands.
 
-use super::authorize::{log_truncated_tail, node_key, refused_by_peer};
+use super::authorize::{log_truncated_tail, node_key, refused_by_peer, version_key};
 use super::connection::Connection;
-use super::handshake::{self, ChannelKind, Client, HandshakeError};
+use super::handshake::{self, ChannelKind, Client, HandshakeError, PROTOCOL, Refusal};
 use super::node_info::NodeInfo;
 use super::stream::PeerNetwork;
 use crate::api::NodeId;
@@ -60,6 +60,7 @@ impl Dialer {
         let attempt = async {
             let mut stream = self.network.connect(address).await?;
             let client = Client {
+                protocol: PROTOCOL,
                 secret: &local.options.secret,
                 channel,
                 target,
@@ -70,7 +71,11 @@ impl Dialer {
             let info = handshake::connect(&mut stream, client).await?;
             Ok::<_, HandshakeError>((stream, info))
         };
-        let (stream, info) = match timeout(CONNECT_MAX, attempt).await {
+        let connected = timeout(CONNECT_MAX, attempt).await;
+        if !matches!(connected, Ok(Err(HandshakeError::Refused(Refusal::OtherVersion(_), _)))) {
+            local.alerts.clear(&version_key(target));
+        }
+        let (stream, info) = match connected {
             Ok(Ok(connected)) => connected,
             Ok(Err(HandshakeError::Refused(refusal, _))) => {
                 refused_by_peer(local, target, address, &refusal);

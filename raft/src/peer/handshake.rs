@@ -6,6 +6,9 @@
 //! server → client   Welcome     the server's info, its refusal if any, proof over all of it
 //! ```
 //! A client without the secret learns nothing but the challenge. A server without it learns which node called.
+//!
+//! The layout of the three messages never changes, so that nodes of different versions can refuse each other in words.
+//! A later version says more after them.
 
 use super::frame::{self, HANDSHAKE_BYTES_MAX};
 use super::node_info::NodeInfo;
@@ -19,7 +22,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 /// First bytes of a peer connection.
 pub(crate) const MAGIC: [u8; 4] = *b"RNSP";
-/// Version of everything that is sent on a peer connection.
+/// Version of everything that is sent on a peer connection after the handshake. The client names the version that it
+/// speaks, and the server refuses one that it does not: so a server of a later version may also speak this one.
 pub(crate) const PROTOCOL: u16 = 1;
 
 /// What a channel to a peer carries. Channels do not share connections, so that none waits behind another.
@@ -74,7 +78,7 @@ struct Challenge {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hello {
     /// Version it speaks.
-    protocol: u16,
+    pub(crate) protocol: u16,
     /// What the connection carries.
     pub(crate) channel: ChannelKind,
     /// The node that the client looks for.
@@ -117,6 +121,9 @@ pub(crate) enum Refusal {
     /// The caller is not a member.
     #[error("this node is not a member")]
     CallerUnknown,
+    /// The server does not speak the client's version of the protocol, but this one.
+    #[error("the node speaks version {0} of the peer protocol")]
+    OtherVersion(u16),
 }
 
 /// Why a handshake failed.
@@ -160,6 +167,8 @@ fn split_proof(bytes: &[u8]) -> io::Result<(&[u8], &Proof)> {
 
 /// What a client states.
 pub(crate) struct Client<'a> {
+    /// Version it speaks.
+    pub(crate) protocol: u16,
     /// The shared secret.
     pub(crate) secret: &'a [u8],
     /// What the connection carries.
@@ -181,12 +190,12 @@ where
 {
     let challenge_bytes = frame::read(stream, HANDSHAKE_BYTES_MAX, || ()).await?;
     let challenge: Challenge = decode("challenge", &challenge_bytes)?;
-    if challenge.magic != MAGIC || challenge.protocol != PROTOCOL {
-        let reason = format!("the peer speaks protocol {}, this node {PROTOCOL}", challenge.protocol);
-        return Err(io::Error::new(io::ErrorKind::InvalidData, reason).into());
+    if challenge.magic != MAGIC {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "this is no peer port").into());
     }
+    // The server gets the hello in any case, so that it can say what is wrong.
     let hello = Hello {
-        protocol: PROTOCOL,
+        protocol: client.protocol,
         channel: client.channel,
         target: client.target,
         target_directory: client.target_directory,
@@ -204,6 +213,10 @@ where
         .map_err(|_| HandshakeError::Secret)?;
     let welcome: Welcome = decode("welcome", welcome_bytes)?;
     match welcome.refused {
+        // An older server cannot know the client's version.
+        None if challenge.protocol < client.protocol => {
+            Err(HandshakeError::Refused(Refusal::OtherVersion(challenge.protocol), Box::new(welcome.info)))
+        }
         None => Ok(welcome.info),
         Some(refusal) => Err(HandshakeError::Refused(refusal, Box::new(welcome.info))),
     }
@@ -217,17 +230,27 @@ fn closed_early(e: io::Error) -> io::Error {
     e
 }
 
+/// What a server states before it knows the client.
+pub(crate) struct Server<'a> {
+    /// Newest version it speaks.
+    pub(crate) protocol: u16,
+    /// The shared secret.
+    pub(crate) secret: &'a [u8],
+    /// A new random number.
+    pub(crate) nonce: Nonce,
+}
+
 /// The server's part. `authorize` gives this node's info, and the refusal if there is one.
 pub(crate) async fn accept<S>(
     stream: &mut S,
-    secret: &[u8],
-    nonce: Nonce,
+    server: Server<'_>,
     authorize: impl FnOnce(&Hello) -> (NodeInfo, Option<Refusal>),
 ) -> Result<Hello, HandshakeError>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let challenge_bytes = encode("challenge", &Challenge { magic: MAGIC, protocol: PROTOCOL, nonce })?;
+    let Server { protocol, secret, nonce } = server;
+    let challenge_bytes = encode("challenge", &Challenge { magic: MAGIC, protocol, nonce })?;
     frame::write_sized(stream, &challenge_bytes).await?;
     let received = frame::read(stream, HANDSHAKE_BYTES_MAX, || ()).await?;
     let (hello_bytes, proof) = split_proof(&received)?;

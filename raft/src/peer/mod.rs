@@ -16,6 +16,7 @@
 //! - [`dialer`]: connects to an address and shakes hands.
 //! - [`channel`]: one channel to one peer, connected again when it broke.
 //! - [`peers`]: all peers, by id.
+//! - [`places`]: connections to the peer port at one time.
 //! - [`server`]: the peer port.
 //!
 //! This room knows no openraft: what nodes send are structs of this project.
@@ -29,7 +30,10 @@ pub(crate) mod handshake;
 pub(crate) mod message;
 pub(crate) mod node_info;
 pub(crate) mod peers;
+pub(crate) mod places;
 pub(crate) mod server;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 pub use stream::{BoxedStream, NetworkFuture, PeerNetwork, PeerStream, TcpPeers};

@@ -1,11 +1,12 @@
 //! The peer port: takes connections of other nodes, and answers their requests.
 
-use super::authorize::{authorize, log_truncated_tail};
+use super::authorize::{authorize, is_member, log_other_version, log_truncated_tail};
 use super::connection::{OUT_FRAMES_MAX, write_frames};
 use super::frame::{self, Frame, Kind};
-use super::handshake::{self, ChannelKind, HandshakeError, Hello};
+use super::handshake::{self, ChannelKind, HandshakeError, Hello, PROTOCOL, Refusal, Server};
 use super::message::{self, Reply, Request};
 use super::node_info::NodeInfo;
+use super::places::{Place, Places, UNPROVEN_MAX, UNPROVEN_PER_ADDRESS_MAX};
 use super::stream::{BoxedStream, PeerNetwork};
 use crate::local::{LocalNode, background, blocking};
 use std::future::Future;
@@ -18,8 +19,6 @@ use tokio::io::{AsyncRead, BufReader};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, interval_at, sleep, timeout};
 
-/// Handshakes that may be under way at once.
-const HANDSHAKES_MAX: usize = 64;
 /// A handshake takes no longer.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(2);
 /// Requests of one connection that are handled at once.
@@ -48,7 +47,7 @@ pub(crate) trait ConnectionHandler: Send + Sync + 'static {
 
 /// Takes connections until the node stops.
 pub(crate) async fn run(local: Arc<LocalNode>, network: Arc<dyn PeerNetwork>, handler: Arc<dyn RpcHandler>) {
-    let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
+    let places = Arc::new(Places::default());
     loop {
         let accepted = tokio::select! {
             biased;
@@ -63,36 +62,59 @@ pub(crate) async fn run(local: Arc<LocalNode>, network: Arc<dyn PeerNetwork>, ha
                 continue;
             }
         };
-        let Ok(permit) = Arc::clone(&handshakes).try_acquire_owned() else {
-            local.alerts.log("handshakes", format!("too many handshakes at once: {from} is refused"));
-            continue;
-        };
+        let (place, took_another) = places.take(&from);
+        if took_another {
+            let text = format!(
+                "{UNPROVEN_MAX} connections to the peer port, or {UNPROVEN_PER_ADDRESS_MAX} of one address, have not \
+                 finished their handshake: the oldest is closed for one from {from}. Let only nodes reach this port"
+            );
+            local.alerts.log("unproven connections", text);
+        }
         let (local, handler) = (Arc::clone(&local), Arc::clone(&handler));
         let tasks = local.lifecycle.tasks.clone();
         tasks.spawn(async move {
-            let shaken = shake_hands(&local, stream, &from).await;
-            drop(permit);
-            let Some((stream, info, channel)) = shaken else { return };
-            let handler = handler.connection(info, channel);
+            let connection = serve(&local, stream, &from, &place, handler);
             tokio::select! {
                 biased;
-                // The peer connects again when it needs to: an end is no error here.
-                _ = serve(&local, stream, channel, handler) => {}
                 () = local.lifecycle.stop.cancelled() => {}
+                () = place.lost() => {}
+                () = connection => {}
             }
         });
     }
 }
 
-async fn shake_hands(
+/// Serves a connection from its handshake on.
+async fn serve(
+    local: &LocalNode,
+    stream: BoxedStream,
+    from: &str,
+    place: &Place,
+    handler: Arc<dyn RpcHandler>,
+) {
+    let Some((stream, info, channel)) = shake_hands(local, stream, from).await else { return };
+    place.proven(info.node_id, channel, is_member(local, &info));
+    let handler = handler.connection(info, channel);
+    // The peer connects again when it needs to: an end is no error here.
+    let _ = answer_requests(local, stream, channel, handler).await;
+}
+
+pub(super) async fn shake_hands(
     local: &LocalNode,
     mut stream: BoxedStream,
     from: &str,
 ) -> Option<(BoxedStream, NodeInfo, ChannelKind)> {
-    let nonce = handshake::nonce(local.runtime.as_ref());
-    let shake = handshake::accept(&mut stream, &local.options.secret, nonce, |hello| {
+    let server = Server {
+        protocol: PROTOCOL,
+        secret: &local.options.secret,
+        nonce: handshake::nonce(local.runtime.as_ref()),
+    };
+    let shake = handshake::accept(&mut stream, server, |hello| {
         let me = NodeInfo::of(local);
         let refusal = authorize(local, hello, &me);
+        if let Some(Refusal::OtherVersion(_)) = refusal {
+            log_other_version(local, hello, from);
+        }
         (me, refusal)
     });
     let hello = match timeout(HANDSHAKE_MAX, shake).await {
@@ -134,7 +156,7 @@ async fn join_cluster(local: &LocalNode, hello: &Hello) -> io::Result<()> {
     blocking(move || directory.save_cluster_id(cluster_id)).await
 }
 
-async fn serve(
+async fn answer_requests(
     local: &LocalNode,
     stream: BoxedStream,
     channel: ChannelKind,

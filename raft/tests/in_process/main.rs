@@ -15,4 +15,5 @@ mod members;
 mod real_disk;
 mod single;
 mod slow_disks;
+mod strangers;
 mod three;

@@ -8,7 +8,7 @@ use storage::{LogId, Vote};
 const SECRET: &[u8] = b"secret";
 const NONCE: Nonce = [9; 4];
 
-pub(super) fn info(node_id: u64) -> NodeInfo {
+pub(crate) fn info(node_id: u64) -> NodeInfo {
     NodeInfo {
         cluster_id: Some(7),
         node_id,
@@ -21,8 +21,9 @@ pub(super) fn info(node_id: u64) -> NodeInfo {
     }
 }
 
-pub(super) fn client(secret: &[u8]) -> Client<'_> {
+pub(crate) fn client(secret: &[u8]) -> Client<'_> {
     Client {
+        protocol: PROTOCOL,
         secret,
         channel: ChannelKind::Append,
         target: 2,
@@ -30,6 +31,10 @@ pub(super) fn client(secret: &[u8]) -> Client<'_> {
         info: info(1),
         nonce: [1, 2, 3, 4],
     }
+}
+
+pub(crate) fn server(secret: &[u8]) -> Server<'_> {
+    Server { protocol: PROTOCOL, secret, nonce: NONCE }
 }
 
 /// The message of [`client`], on a channel.
@@ -43,7 +48,7 @@ pub(crate) fn unauthenticated(bytes: &[u8]) {
     let mut sent = Vec::new();
     let mut stream = tokio::io::join(bytes, &mut sent);
     let authorize = |_: &Hello| unreachable!("an unauthenticated peer is authorized");
-    let accepted = accept(&mut stream, SECRET, NONCE, authorize).now_or_never();
+    let accepted = accept(&mut stream, server(SECRET), authorize).now_or_never();
     assert!(matches!(accepted, Some(Err(HandshakeError::Broken(_) | HandshakeError::Secret))));
     let challenge = Challenge { magic: MAGIC, protocol: PROTOCOL, nonce: NONCE };
     assert_eq!(encode("challenge", &challenge).ok().as_deref(), sent.get(4..));
@@ -61,7 +66,7 @@ pub(crate) fn parts(bytes: &[u8]) {
     let proof = prove(SECRET, "client", &challenge, &[bytes]).finalize().into_bytes();
     let received = sized(&[bytes, proof.as_slice()].concat());
     let mut stream = tokio::io::join(&*received, tokio::io::sink());
-    let accepted = accept(&mut stream, SECRET, NONCE, |_| (info(2), None)).now_or_never();
+    let accepted = accept(&mut stream, server(SECRET), |_| (info(2), None)).now_or_never();
     match accepted {
         Some(Ok(hello)) => {
             let again = encode("hello", &hello).and_then(|bytes| decode::<Hello>("hello", &bytes));

@@ -1,11 +1,11 @@
-use super::checks::{client, hello, info};
+use super::checks::{client, hello, info, server};
 use super::*;
 
 #[tokio::test]
 async fn both_ends_learn_who_the_other_is() {
     let (mut a, mut b) = tokio::io::duplex(4096);
     let client = connect(&mut a, client(b"s"));
-    let server = accept(&mut b, b"s", [9; 4], |hello| {
+    let server = accept(&mut b, server(b"s"), |hello| {
         assert_eq!(
             (hello.target, hello.target_directory, hello.channel),
             (2, Some(200), ChannelKind::Append)
@@ -23,7 +23,7 @@ async fn an_unauthenticated_peer_learns_nothing() {
     let client = connect(&mut a, client(b"guess"));
     let server = async move {
         let result =
-            accept(&mut b, b"s", [9; 4], |_| unreachable!("an unauthenticated peer is not authorized")).await;
+            accept(&mut b, server(b"s"), |_| unreachable!("an unauthenticated peer is not authorized")).await;
         drop(b);
         result
     };
@@ -36,10 +36,34 @@ async fn an_unauthenticated_peer_learns_nothing() {
 async fn a_refusal_arrives() {
     let (mut a, mut b) = tokio::io::duplex(4096);
     let client = connect(&mut a, client(b"s"));
-    let server = accept(&mut b, b"s", [9; 4], |_| (info(2), Some(Refusal::CallerRemoved)));
+    let server = accept(&mut b, server(b"s"), |_| (info(2), Some(Refusal::CallerRemoved)));
     let (client, server) = tokio::join!(client, server);
     assert!(matches!(client, Err(HandshakeError::Refused(Refusal::CallerRemoved, _))), "{client:?}");
     assert!(matches!(server, Err(HandshakeError::Refused(Refusal::CallerRemoved, _))));
+}
+
+/// Of a client that speaks `speaks` and a server that speaks `offers` and also the version of this build.
+async fn versions(speaks: u16, offers: u16) -> [Option<Refusal>; 2] {
+    let (mut a, mut b) = tokio::io::duplex(4096);
+    let client = connect(&mut a, Client { protocol: speaks, ..client(b"s") });
+    let server = accept(&mut b, Server { protocol: offers, ..server(b"s") }, |hello| {
+        (info(2), (hello.protocol != PROTOCOL).then_some(Refusal::OtherVersion(offers)))
+    });
+    let (client, server) = tokio::join!(client, server);
+    [client.err(), server.err()].map(|error| match error {
+        None => None,
+        Some(HandshakeError::Refused(refusal, _)) => Some(refusal),
+        Some(other) => panic!("{other}"),
+    })
+}
+
+#[tokio::test]
+async fn nodes_without_a_common_version_refuse_each_other_and_later_ones_may_speak_ours() {
+    let refused = |version| Some(Refusal::OtherVersion(version));
+    assert_eq!(versions(PROTOCOL, PROTOCOL).await, [None, None]);
+    assert_eq!(versions(PROTOCOL, PROTOCOL + 1).await, [None, None], "the server speaks this version too");
+    assert_eq!(versions(PROTOCOL + 1, PROTOCOL).await, [refused(PROTOCOL), refused(PROTOCOL)]);
+    assert_eq!(versions(PROTOCOL, PROTOCOL - 1).await, [refused(PROTOCOL - 1), None], "it did not look");
 }
 
 #[test]

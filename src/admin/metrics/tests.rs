@@ -2,6 +2,7 @@ use super::*;
 use crate::admin::api::StatusView;
 use crate::liveness::GuardStatus;
 use raft::{LeaderState, Phase, TickLateness};
+use std::time::Duration;
 
 /// A node whose tables differ from those of nodes 2 and 3.
 fn diverged() -> (Status, Readiness) {

@@ -58,7 +58,8 @@ pub async fn run(
         directory: Arc::clone(&directory.state),
         messages,
     };
-    let node = consensus.run(raft::Node::open(raft_options(&config, peer_address), parts)).await??;
+    let opening = Box::pin(raft::Node::open(raft_options(&config, peer_address), parts));
+    let node = consensus.run(opening).await??;
     liveness.start(node.clone());
 
     let service = Arc::new(Service::new(

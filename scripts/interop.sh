@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The real RocketMQ around three nodes: brokers (master and slave), Java and Go clients and mqadmin, all unmodified; a
-# slave acts for a master that is killed; the leader is killed while messages flow, and hangs; all nodes are restarted.
+# slave acts for a master that is killed; the leader is killed while messages flow, and hangs; two of three nodes die;
+# all nodes are restarted.
 #   scripts/interop.sh [--release 5.5.0|5.3.3] [--header json|rocketmq] [--nameserver ours|java] [--keep]
 #                      [--acting-master]
 # --release     which RocketMQ is started
@@ -58,6 +59,7 @@ if [ "$parts" = all ]; then
   check_slave
   check_failover
   check_hung_node
+  check_lost_quorum
   if [ "$nameserver" = ours ]; then
     check_rolling_restart
     check_one_view

@@ -202,6 +202,9 @@ check_failover() {
 check_hung_node() {
   local victim
   victim=$(leader)
+  # A broker registers the retry topic of a new consumer group before it answers the group's first heartbeat, and waits
+  # that long for each nameserver: 24 s by default, more than a client has patience.
+  check 'brokers wait 2 s for a nameserver' set_register_timeout_ms 2000
   signal_nameserver "$victim" STOP
   check "node $victim hangs: a new Java producer sends" client produce Survivor 20
   check 'a new Go producer sends' go_client produce Survivor 20
@@ -209,6 +212,29 @@ check_hung_node() {
   check 'a new Go consumer receives' go_client consume Survivor 80 interop_hung_go
   signal_nameserver "$victim" CONT
   check 'the node goes on and has the route' soon every_node '"readQueueNums":4' topicRoute -t Survivor
+  check 'brokers wait 24 s again' set_register_timeout_ms 24000
+}
+
+set_register_timeout_ms() {
+  admin 'update broker config success' updateBrokerConfig -c InteropCluster -k registerBrokerTimeoutMills -v "$1"
+}
+
+# --- two nodes of three die: writes are refused at once, so that brokers go on
+
+check_lost_quorum() {
+  local survivor other
+  survivor=$(leader)
+  check 'messages flow between Java clients' client traffic-start FlowJava
+  for other in 1 2 3; do
+    [ "$other" = "$survivor" ] || kill_nameserver "$other"
+  done
+  check "only node $survivor is left: a new Java producer sends" client produce Survivor 20
+  check 'a new Java consumer receives' client consume Survivor 100 interop_lost_quorum
+  for other in 1 2 3; do
+    [ "$other" = "$survivor" ] || start_nameserver "$other"
+  done
+  check 'all nodes are back and have the route' soon every_node '"readQueueNums":4' topicRoute -t Survivor
+  check 'no Java message was lost, no send failed' client traffic-stop
 }
 
 # --- what Java's nameservers cannot do

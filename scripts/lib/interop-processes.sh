@@ -81,8 +81,7 @@ leader() {
 # A broker listens on its port and on the port two below; replication has the next one.
 declare -A broker_port=()
 
-# start_broker NAME ID NAMESERVERS [SETTING...]: does not wait for it. A broker waits registerBrokerTimeoutMills for each
-# nameserver before it answers the first heartbeat of a new consumer group: with the default, 24 s while a node hangs.
+# start_broker NAME ID NAMESERVERS [SETTING...]: does not wait for it.
 start_broker() {
   local name=$1 id=$2 role=ASYNC_MASTER
   local broker=$name-$id home=$work/$name-$id
@@ -107,7 +106,6 @@ mappedFileSizeCommitLog=16777216
 mappedFileSizeConsumeQueue=300000
 diskMaxUsedSpaceRatio=99
 registerNameServerPeriod=10000
-registerBrokerTimeoutMills=2000
 haSendHeartbeatInterval=1000
 slaveReadEnable=true
 CONF

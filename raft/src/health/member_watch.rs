@@ -44,7 +44,8 @@ impl MemberWatch {
                 () = sleep(LOOK_PAUSE) => {}
             }
             let mut unreached = self.unreached.lock().unwrap_or_else(PoisonError::into_inner);
-            if !self.leadership.state().leading {
+            // A leader whose disk hangs sends no heartbeats in the end, and cannot blame the others for it.
+            if !self.leadership.state().leading || self.local.disk.is_hung() {
                 *unreached = Unreached::default();
                 continue;
             }

@@ -23,6 +23,11 @@ impl DiskState {
         self.hung.swap(hung, Ordering::AcqRel)
     }
 
+    /// What was noted last.
+    pub(crate) fn is_hung(&self) -> bool {
+        self.hung.load(Ordering::Acquire)
+    }
+
     /// The space that is left.
     pub(crate) fn space(&self) -> SpaceLevel {
         self.directory.space()
@@ -30,7 +35,7 @@ impl DiskState {
 
     /// Why this node, as the leader, appends nothing now.
     pub(crate) fn refuses_appends(&self) -> Option<String> {
-        if self.hung.load(Ordering::Acquire) {
+        if self.is_hung() {
             return Some("the leader's disk does not answer".into());
         }
         match self.space() {

@@ -33,6 +33,13 @@ async fn a_leader_whose_disk_hangs_is_replaced_and_comes_back() {
         "{}",
         cluster.node(leader).status().alerts
     );
+    // It cannot even note that another node leads, and hears no answers, since it is silent: no other node is to blame.
+    let hung = Instant::now();
+    while hung.elapsed() < Duration::from_secs(4) {
+        let alerts = cluster.node(leader).status().alerts;
+        assert!(!alerts.contains("not reached"), "{alerts}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     log.hang(false);
     eventually("it follows", || cluster.node(leader).table().kv("test", "k").is_some_and(|v| &**v == "2"))
         .await;

@@ -7,11 +7,16 @@ use crate::membership::transfer::LeadershipTransfer;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use storage::LogId;
 use storage::disk::{SpaceLevel, Watchdog, WriteLevel, WriteLimits};
 use tokio::time::{Instant, sleep};
 
 /// Between two looks at the space on the disk.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
+/// Between two looks while the disk is slow.
+const SLOW_LOOK_PAUSE: Duration = Duration::from_millis(100);
+/// A majority is faster than a slow disk when it is ahead for so long. Disks that nodes share are slow together.
+const BEHIND_MIN: Duration = Duration::from_millis(500);
 /// A leader that could not transfer leadership for so many of the longest election timeouts stops its heartbeats, so that
 /// the others elect a leader.
 const SILENT_TIMEOUTS: u32 = 3;
@@ -38,6 +43,8 @@ pub(crate) struct DiskWatch {
     leadership: Arc<Leadership>,
     transfer: Arc<LeadershipTransfer>,
     slow: bool,
+    /// The last entry that this node's disk has, while a majority has more, and since when.
+    behind: Option<(Option<LogId>, Instant)>,
     /// Since when the disk is slower than those of a majority.
     hung_since: Option<Instant>,
     /// Heartbeats are off.
@@ -59,6 +66,7 @@ impl DiskWatch {
             leadership,
             transfer,
             slow: false,
+            behind: None,
             hung_since: None,
             silent: false,
             low_since: None,
@@ -79,7 +87,7 @@ impl DiskWatch {
             tokio::select! {
                 biased;
                 changed = levels.changed() => if changed.is_err() { return },
-                () = sleep(LOOK_PAUSE) => {}
+                () = sleep(if self.slow { SLOW_LOOK_PAUSE } else { LOOK_PAUSE }) => {}
                 () = self.local.lifecycle.stop.cancelled() => return,
             }
         }
@@ -101,7 +109,7 @@ impl DiskWatch {
             false => self.local.alerts.clear(HUNG),
         }
         let leads = self.leadership.state().leader == Some(self.local.id());
-        let should_yield = slow && self.others_write_on();
+        let should_yield = self.others_write_on() && slow;
         let was_hung = self.local.disk.set_hung(should_yield);
         if should_yield && !was_hung {
             self.hung_since = Some(Instant::now());
@@ -112,11 +120,21 @@ impl DiskWatch {
         self.stop_heartbeats_if(should_yield && leads);
     }
 
-    /// Whether a majority has on disk what this node's disk has not. Without such a majority another leader would
-    /// commit no more than this one, and its election would wait for the same slow disks.
-    fn others_write_on(&self) -> bool {
+    /// Whether a majority has on disk for a while what this node's disk has not. Without such a majority another leader
+    /// would commit no more than this one, and its election would wait for the same slow disks.
+    fn others_write_on(&mut self) -> bool {
         let own = matched(&self.raft).into_iter().find(|(id, _)| *id == self.local.id());
-        committed(&self.raft) > own.and_then(|(_, last)| last)
+        let own = own.and_then(|(_, last)| last);
+        if committed(&self.raft) <= own {
+            self.behind = None;
+            return false;
+        }
+        let (at, since) = *self.behind.get_or_insert_with(|| (own, Instant::now()));
+        if at != own {
+            self.behind = Some((own, Instant::now()));
+            return false;
+        }
+        since.elapsed() >= BEHIND_MIN
     }
 
     /// Stops the heartbeats of a leader that should be replaced and could not transfer its leadership.

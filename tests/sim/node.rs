@@ -104,6 +104,12 @@ impl SimNode {
         Some(self.running()?.node)
     }
 
+    /// What its consensus reports, by this machine's clock.
+    pub(crate) fn status(&self) -> Option<raft::Status> {
+        let node = self.node()?;
+        Some(self.process.as_ref()?.host.on(|| node.status()))
+    }
+
     /// It answers look-ups, and not only with what may be old.
     pub(crate) fn is_ready(&self) -> bool {
         self.running().is_some_and(|running| *running.service.ready().borrow() == Ready::Yes)

@@ -23,8 +23,8 @@ pub(crate) fn look(nodes: &[SimNode], seen: &Seen) -> Result<(), String> {
     if revisions.iter().any(|revision| *revision != revisions[0]) {
         return Err(format!("revisions differ: {revisions:?}"));
     }
-    if let Some(node) = all.iter().find(|node| node.status().phase != Phase::Recovered) {
-        let status = node.status();
+    let mut statuses = nodes.iter().filter_map(SimNode::status);
+    if let Some(status) = statuses.find(|status| status.phase != Phase::Recovered) {
         return Err(format!("node {} is {:?}", status.node_id, status.phase));
     }
     for (table, node) in tables.iter().zip(NODES) {

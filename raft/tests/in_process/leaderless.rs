@@ -72,6 +72,7 @@ async fn a_node_that_starts_without_a_leader_is_not_current() {
     let mut cluster = Cluster::started(3, |_| ()).await;
     let leader = cluster.leader().await;
     cluster.node(leader).propose(put("k", "v"), in_secs(5)).await.unwrap();
+    cluster.all_have(&["k".to_owned()], leader).await;
     let alone = cluster.follower_of(leader);
     for id in 1..=3 {
         cluster.kill(id);

@@ -37,6 +37,6 @@ mod rpc_handlers;
 mod snapshots;
 
 pub use api::*;
-pub use local::background;
+pub use local::{background, niceness, set_niceness};
 pub use node::{Node, Parts};
 pub use peer::{BoxedStream, NetworkFuture, PeerNetwork, PeerStream, TcpPeers};

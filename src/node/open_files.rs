@@ -45,11 +45,11 @@ pub fn fit_open_files(config: &mut NodeConfig, files: u64) -> Result<Option<Stri
     config.http_connections_max = http.min(left / 4);
     config.notice_connections_max = notices.min(left / 4);
     let room = left - config.http_connections_max - config.notice_connections_max;
-    let wanted = std::mem::replace(&mut config.server.limits.connections, room);
+    let wanted = config.server.limits.connections;
     if wanted <= room {
-        config.server.limits.connections = wanted;
         return Ok(None);
     }
+    config.server.limits.connections = room;
     let needed = reserved + [wanted, http, notices].map(|count| count as u64).iter().sum::<u64>();
     Ok(Some(format!(
         "this process may open {files} files: it takes {room} connections of clients and brokers instead of \

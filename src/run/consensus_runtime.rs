@@ -1,6 +1,7 @@
 //! The runtime of consensus: a thread of its own, so that elections and heartbeats never wait for requests.
 
 use crate::node::RunError;
+use raft::{niceness, set_niceness};
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::net::TcpListener;
@@ -11,7 +12,7 @@ const NICENESS: i32 = -10;
 
 /// A runtime with one thread; ends with this.
 pub(super) struct ConsensusRuntime {
-    /// `None` in a runtime of one thread, as in a simulation: consensus runs there too.
+    /// `None` when the caller's runtime has one thread: consensus runs there too.
     runtime: Option<Runtime>,
 }
 
@@ -58,15 +59,4 @@ impl Drop for ConsensusRuntime {
 pub(super) fn adopt(listener: TcpListener) -> Result<TcpListener, RunError> {
     let adopted = listener.into_std().and_then(TcpListener::from_std);
     adopted.map_err(|error| RunError::Listen(error.to_string()))
-}
-
-fn niceness() -> i32 {
-    rustix::process::getpriority_process(None).unwrap_or_default()
-}
-
-/// Of the calling thread: Linux has one for each.
-fn set_niceness(niceness: i32) {
-    if let Err(e) = rustix::process::setpriority_process(None, niceness) {
-        tracing::debug!("a thread of consensus does not get niceness {niceness}: {e}");
-    }
 }

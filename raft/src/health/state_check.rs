@@ -80,15 +80,16 @@ impl StateCheck {
             let (mine, theirs) = tokio::join!(self.hash_at(index), join_all(replies));
             let Some(mine) = mine else { continue };
             for (id, hash) in theirs {
-                if hash == Some(mine) {
+                let Some(hash) = hash else { continue };
+                if hash == mine {
                     self.forget(id);
-                } else if hash.is_some_and(|hash| hash != mine) {
-                    self.record_divergence(id, index);
-                    let limit = Limit::Deadline(Instant::now() + REPLY_MAX);
-                    let request = Request::Diverged { index };
-                    // This node's alarm does not depend on the other's.
-                    let _ = self.peers.peer(id).call(ChannelKind::Call, &request, limit).await;
+                    continue;
                 }
+                self.record_divergence(id, index);
+                let limit = Limit::Deadline(Instant::now() + REPLY_MAX);
+                let request = Request::Diverged { index };
+                // This node's alarm does not depend on the other's.
+                let _ = self.peers.peer(id).call(ChannelKind::Call, &request, limit).await;
             }
             return;
         }

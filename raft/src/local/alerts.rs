@@ -57,10 +57,9 @@ impl Alerts {
         let now = Instant::now();
         let before = by_key.get(key);
         let since = before.and_then(|alert| alert.raised(now)).map_or(now, |raised| raised.since);
-        let mut logged = before.map(|alert| alert.logged);
-        if logged.is_none_or(|logged| logged + LOG_INTERVAL <= now) {
+        let logged = before.map(|alert| alert.logged).filter(|logged| now < *logged + LOG_INTERVAL);
+        if logged.is_none() {
             tracing::warn!("{text}");
-            logged = None;
         }
         let raised = Raised { text, since, until: lasts.map(|lasts| now + lasts) };
         let alert = Alert { raised: Some(raised), logged: logged.unwrap_or(now) };

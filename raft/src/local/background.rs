@@ -1,5 +1,6 @@
 //! Work that takes the processor for long: parsing, planning and encoding of large registrations.
 
+use super::{niceness, set_niceness};
 use std::io;
 use std::sync::OnceLock;
 use std::thread::available_parallelism;
@@ -35,20 +36,13 @@ fn pool() -> Option<&'static Runtime> {
         let pool = Builder::new_multi_thread()
             .worker_threads(threads)
             .thread_name("background")
-            .on_thread_start(lower_priority)
+            // A process that is nicer already stays so.
+            .on_thread_start(|| set_niceness(NICENESS.max(niceness())))
             .build();
         pool.inspect_err(|e| tracing::warn!("large registrations are not worked on at low priority: {e}"))
             .ok()
     };
     POOL.get_or_init(start).as_ref()
-}
-
-fn lower_priority() {
-    // Linux has a niceness for each thread. A process that is nicer already stays so.
-    let own = rustix::process::getpriority_process(None).unwrap_or_default();
-    if let Err(e) = rustix::process::setpriority_process(None, NICENESS.max(own)) {
-        tracing::debug!("a thread of the pool keeps its priority: {e}");
-    }
 }
 
 #[cfg(test)]
@@ -57,7 +51,6 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn work_runs_on_a_thread_of_low_priority() {
-        let niceness = || rustix::process::getpriority_process(None).unwrap();
         let own = niceness();
         assert_eq!(background(niceness).await.unwrap(), NICENESS.max(own));
         assert_eq!(niceness(), own, "the caller keeps its own");

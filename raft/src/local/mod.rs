@@ -7,6 +7,7 @@ mod blocking;
 mod disk_state;
 mod lifecycle;
 mod members;
+mod niceness;
 mod node;
 
 pub(crate) use alerts::Alerts;
@@ -15,4 +16,5 @@ pub(crate) use blocking::blocking;
 pub(crate) use disk_state::DiskState;
 pub(crate) use lifecycle::Lifecycle;
 pub(crate) use members::{Contact, MemberSet, MemberView, Members};
+pub use niceness::{niceness, set_niceness};
 pub(crate) use node::LocalNode;

@@ -1,7 +1,7 @@
 //! Writes metrics of each kind.
 
 use crate::counter::Counter;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
@@ -68,12 +68,8 @@ impl Out<'_> {
         label: &'static str,
         values: impl IntoIterator<Item = (String, u64)>,
     ) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?;
-        for (value, now) in values {
-            let now = i64::try_from(now).unwrap_or(i64::MAX);
-            ConstGauge::new(now).encode(family.encode_family(&[(label, value)])?)?;
-        }
-        Ok(())
+        let family = self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?;
+        write_family(family, label, values, |now| ConstGauge::new(i64::try_from(now).unwrap_or(i64::MAX)))
     }
 
     /// Writes values as one family.
@@ -84,10 +80,19 @@ impl Out<'_> {
         label: &'static str,
         values: impl IntoIterator<Item = (String, u64)>,
     ) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (value, count) in values {
-            ConstCounter::new(count).encode(family.encode_family(&[(label, value)])?)?;
-        }
-        Ok(())
+        let family = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        write_family(family, label, values, ConstCounter::new)
     }
+}
+
+fn write_family<M: EncodeMetric>(
+    mut family: MetricEncoder<'_>,
+    label: &'static str,
+    values: impl IntoIterator<Item = (String, u64)>,
+    metric: impl Fn(u64) -> M,
+) -> fmt::Result {
+    for (name, value) in values {
+        metric(value).encode(family.encode_family(&[(label, name)])?)?;
+    }
+    Ok(())
 }
